@@ -162,17 +162,19 @@ def test_a_job_without_await_tells_of_its_progress_in_the_thread_that_asks() -> 
     [
         (Budget(micro_usd=5_000_000), 3 * len(ROWS)),
         (Budget(tokens=10_000), 3 * len(ROWS)),
+        ({"micro_usd": 5_000_000}, 3 * len(ROWS)),
         (Budget(attempts=5, micro_usd=5_000_000), 5),
     ],
 )
 async def test_a_budget_without_attempts_has_three_for_each_row(
-    fake_client: FakeClient, budget: Budget, attempts: int
+    fake_client: FakeClient, budget: Any, attempts: int
 ) -> None:
     fake_client.prepare_by(doubled)
 
     outcomes = await fake_client.ask_many(ROWS, "Double it.", response_model=Double, budget=budget)
 
-    expected = budget.model_copy(update={"attempts": attempts})
+    given = Budget.model_validate(budget)
+    expected = given.model_copy(update={"attempts": attempts})
     assert [request.budget for request in fake_client.requests] == [expected] * len(ROWS)
     assert outcomes.progress.done == outcomes.progress.rows
     assert not any(isinstance(one.outcome, DeadLetter) for one in outcomes)

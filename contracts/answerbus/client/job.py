@@ -11,7 +11,7 @@ from typing import Any, Generic, cast, overload
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json, to_jsonable_python
 
-from answerbus.budget import Budget, Spent
+from answerbus.budget import Spent
 from answerbus.client.answer_type import AnswerT, TypedOutcome
 from answerbus.client.ask_options import AskOptions, JobOptions, make_request, refuse_unknown
 from answerbus.client.connection import request_record
@@ -209,17 +209,13 @@ class JobRequests(Mapping[str, Request]):
     def _made(self, request_id: str, kept: bytes) -> Request:
         job_id, instructions, schema = self._asked
         facts = {**self._facts, **json.loads(kept)}
-        options = cast("AskOptions", {**self._options, **self._budget(), "facts": facts})
-        return make_request(instructions, job_id, schema, request_id, options)
-
-    def _budget(self) -> JobOptions:
-        """A budget of the job that names no attempts, with as many as rows have without one."""
-        asked = cast("Budget | dict[str, Any] | None", self._options.get("budget"))
-        budget = Budget(**asked) if isinstance(asked, dict) else asked
-        if not isinstance(budget, Budget) or "attempts" in budget.model_fields_set:
-            return {}
-        attempts = ATTEMPTS_DEFAULT * max(len(self._kept), 1)
-        return {"budget": budget.model_copy(update={"attempts": attempts})}
+        options = cast("AskOptions", {**self._options, "facts": facts})
+        request = make_request(instructions, job_id, schema, request_id, options)
+        if not request.names_budget or "attempts" in request.budget.model_fields_set:
+            return request
+        attempts = ATTEMPTS_DEFAULT * max(len(self._kept), 1)  # as many as rows have without one
+        budget = request.budget.model_copy(update={"attempts": attempts})
+        return request.model_copy(update={"budget": budget})
 
     def __getitem__(self, request_id: str) -> Request:
         return self._made(request_id, self._kept[request_id])
