@@ -102,7 +102,7 @@ async def _skip(
     bus: Bus, place: RecordPosition, reason: str, by: str, *, of_newer: bool
 ) -> str | None:
     """Write it down, or say why not."""
-    if place.topic is RUNS and (hidden := await hidden_runs(bus)):
+    if place.topic is RUNS and (hidden := await hidden_runs(bus, role="worker")):
         return hidden
     found = await record_at(bus, place)
     match found:

@@ -33,3 +33,16 @@ def test_what_is_not_there_or_hidden_is_not_what_is_well(
     assert done.exit_code == code, done.output
     assert ("There is no lane 99." in done.stderr) == (code == 2)
     assert (HIDDEN in done.stderr) == (code == 1)
+
+
+def test_skip_names_the_role_whose_rights_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hidden_runs(_bus: object, *, role: str = "operator") -> str:
+        return f"--role {role}"
+
+    monkeypatch.setattr(lanes, "hidden_runs", hidden_runs)
+    place = ["--topic", "runs", "--partition", "1", "--offset", "5"]
+    done = CliRunner().invoke(cli.application(), ["lanes", "skip", *place, "--reason", "why"])
+
+    assert (done.exit_code, done.stderr) == (1, "--role worker\n")
