@@ -9,8 +9,10 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from answerbus.topics import STEPS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.anchoring import anchor
+from services.commands.private_records import hidden_runs
 from services.operators.adapters.verify import verify as verify_topics
 from services.operators.audit.findings import MEANINGS, AuditFinding
 from services.operators.audit.verified import Verified
@@ -33,18 +35,22 @@ Workflow = Annotated[
 def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config = None) -> None:
     """Recompute the chains of attempts and of steps, and hold them against the other topics.
 
-    Exit code 0: all is whole; 1: something is not, and the first break of each account is named.
+    Exit code 0: all is whole; 1: something is not, and the first break of each account is named,
+    or there are runs, and no right to read their steps.
     """
     whole = from_environment(config)
     settings, account_memory = whole.kafka, timedelta(seconds=whole.accounts.remember_s)
-    found = asyncio.run(_verified(settings, workflow, account_memory))
+    found, hidden = asyncio.run(_verified(settings, workflow, account_memory))
     if as_json:
-        typer.echo(json_lines(as_data(found, settings.topic_prefix)))
+        data = as_data(found, settings.topic_prefix)
+        typer.echo(json_lines({**data, "whole": data["whole"] and hidden is None}))
     else:
         console = stdout()
         for line in lines(found, settings.topic_prefix):
             console.print(line)
-    if found.breaks:
+    if hidden:
+        stderr().print(hidden, style="red", markup=False)
+    if found.breaks or hidden:
         raise typer.Exit(EXIT_BROKEN)
     if workflow is not None and not found.attempts:
         message = f"No attempt of the workflow {workflow} is kept: see that its id is right."
@@ -53,19 +59,25 @@ def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config
 
 async def _verified(
     settings: KafkaSettings, workflow: str | None, account_memory: timedelta
-) -> Verified:
+) -> tuple[Verified, str | None]:
+    """The verdict, and which right to the steps is missing, if that is why none was there."""
     columns = (TextColumn("reading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = stderr()
+    console, bus = stderr(), bus_of(settings)
     with Progress(
         *columns, console=console, disable=not console.is_terminal, transient=True
     ) as bar:
         task = bar.add_task("", total=None)
-        return await verify_topics(
-            bus_of(settings),
+        found = await verify_topics(
+            bus,
             workflow,
             lambda read, total: bar.update(task, completed=read, total=total),
             account_memory,
         )
+    others = [one for one in found.breaks if one.kind != "no_step"]
+    if others == found.breaks or not (hidden := await hidden_runs(bus, (STEPS,), "auditor")):
+        return found, None
+    found.breaks = others
+    return found, hidden
 
 
 def lines(found: Verified, prefix: str) -> list[Text]:
