@@ -4,14 +4,13 @@ import asyncio
 import time
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
 
 from answerbus.budget import Budget, Spent
 from answerbus.client import JobProgress, SyncClient
-from answerbus.client.ask_options import JobOptions
 from answerbus.client.job import SHOWN_MAX, JobRequests
 from answerbus.client.testing import FakeClient, FakeClientError, Reply, answered, refused
 from answerbus.client.turns import TURN_S_MAX
@@ -206,15 +205,6 @@ def test_a_row_that_is_a_byte_too_large_with_its_id_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"^row 1: "):
         requests.add({"n": "x" * (room + 1)})
-
-
-def test_a_budget_in_a_dict_has_three_attempts_for_each_row_too() -> None:
-    asking = cast("JobOptions", {"budget": {"micro_usd": 5}})
-    requests = JobRequests("job", "Double it.", TextRef(), {}, asking)
-    for row in ROWS:
-        requests.add(row)
-
-    assert {request.budget.attempts for request in requests.values()} == {3 * len(ROWS)}
 
 
 async def test_the_error_of_one_row_is_raised_as_it_is(fake_client: FakeClient) -> None:
