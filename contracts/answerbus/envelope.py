@@ -2,6 +2,7 @@
 
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -301,17 +302,18 @@ def _object(
             return Undecodable((Problem.of("", "not_an_object", "a JSON object"),))
         case json_text.NotJson() as fault:
             expected = fault.reason + (f" (byte {fault.position})" if fault.position else "")
-            before = value[: max(fault.position - _ESCAPES_BYTES, 0)] if fault.position else value
-            return _unread(before, Problem.of("", "not_json", expected))
+            return _unread(value, Problem.of("", "not_json", expected), fault.position)
 
 
-def _unread(value: bytes, problem: Problem) -> Undecodable:
-    """The ids are given if the body begins with them."""
-    try:
-        head = from_json(value[:HEAD_BYTES].removeprefix(BOM_UTF8), allow_partial=True)
-    except ValueError:
-        head = None
-    return _undecodable(head if isinstance(head, dict) else {}, (problem,))
+def _unread(value: bytes, problem: Problem, fault_at: int = 0) -> Undecodable:
+    """The ids are given if the body begins with them, also where a fault follows."""
+    before = min(fault_at or HEAD_BYTES, HEAD_BYTES)
+    for end in (HEAD_BYTES, before, max(before - _ESCAPES_BYTES, 0)):
+        with suppress(ValueError):
+            text = value[:end].removeprefix(BOM_UTF8)
+            head = from_json(text, allow_inf_nan=False, allow_partial=True)
+            return _undecodable(head if isinstance(head, dict) else {}, (problem,))
+    return _undecodable({}, (problem,))
 
 
 def _without_kind(parsed: Mapping[str, JsonValue]) -> Problem:

@@ -244,6 +244,8 @@ def test_bytes_that_are_no_object_are_a_value_not_an_exception(
         (b'"ttl_s":1,"ttl_s":1}', "unique member names; `ttl_s` is there twice"),
         (b'"a b":1,"a b":1}', "unique member names"),
         (b'"x":1e400}', "numbers within the range of a double"),
+        (b'"x":NaN}', "one JSON document: expected value (byte 61)"),
+        (b"}", "one JSON document: trailing comma (byte 57)"),
     ],
 )
 def test_the_ids_before_a_fault_are_given(rest: bytes, expected: str) -> None:
@@ -254,6 +256,13 @@ def test_the_ids_before_a_fault_are_given(rest: bytes, expected: str) -> None:
         assert (found.request_id, found.workflow_id) == ("r-1", "w-1")
     (problem,) = refused(ids + rest).problems
     assert problem.expected == expected
+
+
+def test_the_ids_of_a_request_that_ends_behind_them_are_given() -> None:
+    found = refused(b'{"request_id":"r-1","workflow_id":"w-1"')
+    assert (found.request_id, found.workflow_id) == ("r-1", "w-1")
+    found = refused(b'{"request_id":"r-1","workflow_id":"w-')
+    assert (found.request_id, found.workflow_id) == ("r-1", None)
 
 
 def test_a_byte_order_mark_is_named() -> None:
