@@ -43,7 +43,7 @@ async def call_once(
         )
         await caller.publish([record.model_dump_json().encode()])
         loop = asyncio.get_running_loop()
-        until = loop.time() + timeout_s
+        until, dropped = loop.time() + timeout_s, None
         while loop.time() < until:
             for reply in await caller.replies():
                 match reply.event:
@@ -55,10 +55,12 @@ async def call_once(
                         until = loop.time() + timeout_s
                         on_progress(progress)
                     case Undecodable(workflow_id=of) as unread if name in (of, _text(reply.key)):
-                        return _dropped(unread, record)
+                        dropped = _dropped(unread, record)
+                        if not _is_progress(unread):  # which a result may follow
+                            return dropped
                     case _:
                         pass
-    return None
+    return dropped
 
 
 def _unasked(asking: ToolProgress) -> ToolResult:
@@ -75,6 +77,10 @@ def _unasked(asking: ToolProgress) -> ToolResult:
 
 def _text(key: bytes | None) -> str:
     return (key or b"").decode(errors="replace")
+
+
+def _is_progress(unread: Undecodable) -> bool:
+    return unread.body is not None and unread.body.get("kind") == "tool_progress"
 
 
 def _dropped(unread: Undecodable, record: ToolCallRecord) -> ToolResult:

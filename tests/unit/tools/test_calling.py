@@ -18,25 +18,28 @@ TOKEN = "AAAAAAAAAAAAAAAAAAAAAA=="
 
 
 class Caller:
-    """See services.tools.caller: the server answers with these members."""
+    """See services.tools.caller: the server answers with these members, each time it is asked."""
 
-    def __init__(self, **answer: Any) -> None:
-        self._answer, self._calls = answer, list[dict[str, Any]]()
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self._answers, self._calls = answers, list[dict[str, Any]]()
 
     async def publish(self, values: Sequence[bytes]) -> None:
         self._calls += map(json.loads, values)
 
     async def replies(self) -> Sequence[Reply]:
-        (called,), self._calls = self._calls, []
+        (called,) = self._calls
         reply = {"kind": "tool_result", "call_id": called["call_id"], "token": TOKEN}
-        body = reply | {"workflow_id": called["workflow_id"]} | self._answer
-        return [Reply.read(0, called["reply"]["key"].encode(), json.dumps(body).encode())]
+        reply |= {"workflow_id": called["workflow_id"]}
+        key, bodies = called["reply"]["key"].encode(), (reply | one for one in self._answers)
+        return [Reply.read(0, key, json.dumps(body).encode()) for body in bodies]
 
 
-async def called(monkeypatch: pytest.MonkeyPatch, **answer: Any) -> ToolResult | None:
+async def called(
+    monkeypatch: pytest.MonkeyPatch, *answers: dict[str, Any], timeout_s: float = 5
+) -> ToolResult | None:
     @asynccontextmanager
     async def calling(*_: Any) -> AsyncIterator[Caller]:
-        yield Caller(**answer)
+        yield Caller(*answers)
 
     monkeypatch.setattr(module, "calling", calling)
     return await call_once(
@@ -45,7 +48,7 @@ async def called(monkeypatch: pytest.MonkeyPatch, **answer: Any) -> ToolResult |
         Sample("get", {}),
         name="call-1",
         token=TOKEN,
-        timeout_s=5,
+        timeout_s=timeout_s,
         on_progress=lambda _: None,
     )
 
@@ -55,7 +58,7 @@ async def test_an_answer_that_cannot_be_read_is_named(
     body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JavaScript leaves out a `value` that is undefined."""
-    found = await called(monkeypatch, outcome={"kind": "ok"}, **body)
+    found = await called(monkeypatch, {"outcome": {"kind": "ok"}, **body})
 
     assert found is not None
     assert isinstance(found.outcome, ToolFailure)
@@ -66,8 +69,22 @@ async def test_an_answer_that_cannot_be_read_is_named(
 async def test_what_a_worker_looks_past_does_not_hide_the_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = await called(monkeypatch, outcome={"kind": "ok", "value": 1}, server=None)
+    found = await called(monkeypatch, {"outcome": {"kind": "ok", "value": 1}, "server": None})
 
     assert found is not None
     assert found.outcome == ToolOk(value=1)
     assert found.notes == ("left out of a tool's result, since they were wrong: `/server`",)
+
+
+async def test_the_result_counts_after_progress_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    progress = {"kind": "tool_progress", "state": "x" * 20_000}
+    found = await called(monkeypatch, progress, {"outcome": {"kind": "ok", "value": 1}})
+    assert found is not None
+    assert found.outcome == ToolOk(value=1)
+
+    found = await called(monkeypatch, progress, timeout_s=0.01)
+    assert found is not None
+    assert isinstance(found.outcome, ToolFailure)
+    assert "/state: " in found.outcome.message
