@@ -2,7 +2,7 @@
 
 import hashlib
 import zipfile
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from answerbus.topics import (
     LEDGER,
     OUTCOMES,
     REQUESTS,
+    RUN_TOPICS,
     RUNS,
     STEPS,
     Topic,
@@ -50,6 +51,7 @@ TOPICS_OF_FILE: Mapping[str, tuple[Topic, ...]] = {
     "outcomes": OUTCOMES,
 }
 PACK_BYTES_MAX = 2_000 * 1024 * 1024  # more is a zip of another form, which verifiers refuse
+_OPTIONAL = (*RUN_TOPICS, REQUESTS)  # where schemas are looked for; the pack names those not found
 _TEXT_SCHEMA: JsonValue = {"type": "string"}
 
 
@@ -172,7 +174,7 @@ async def _records(
 async def _read(
     bus: Bus, topics: Collection[Topic], workflow_id: str | None, since: datetime | None = None
 ) -> AsyncIterator[Stored]:
-    present = await bus.present(*topics)
+    present = await _there(bus, topics)
     if not present:
         return
     async with reading(bus, present, workflow_id=workflow_id, since=since) as reader:
@@ -182,10 +184,16 @@ async def _read(
                 yield stored
 
 
+async def _there(bus: Bus, topics: Collection[Topic]) -> Sequence[Topic]:
+    """All but the optional ones that are not there: to read another that is hidden fails."""
+    optional = [topic for topic in topics if topic in _OPTIONAL]
+    return (*(topic for topic in topics if topic not in optional), *await bus.present(*optional))
+
+
 async def _reach(bus: Bus, topics: Collection[Topic], order: EvidenceOrder) -> str | None:
     """Since when all records are there: retention may have deleted older ones. None: always."""
     found = [order.since] if order.since else []
-    if present := await bus.present(*topics):
+    if present := await _there(bus, topics):
         async with reading(bus, present, workflow_id=order.scope.workflow_id) as reader:
             for partition in reader.partitions:
                 cut = await reader.cut(partition)

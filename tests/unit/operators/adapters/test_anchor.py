@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
 from services.operators.adapters import evidence
 from services.operators.adapters.signing import EvidenceSigner
 from tests.contracts.evidence.packs import KEY, public
@@ -30,6 +32,21 @@ def test_an_anchor_that_could_not_be_written_is_not_there(
     signer = EvidenceSigner(public(), KEY.sign)
 
     with pytest.raises(OSError, match="No space"):
+        asyncio.run(evidence.anchor(bus, tmp_path, signer, "ops", lambda: NOW))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_anchor_is_made_without_the_right_to_see_the_ledger(tmp_path: Path) -> None:
+    """Kafka lists no topic to who may not describe it: an anchor of nothing would hold for ever."""
+
+    class Hidden(Bus):
+        async def _counts(self) -> dict[str, int]:
+            return {}
+
+    bus, signer = Hidden("localhost:1", "acme", {}), EvidenceSigner(public(), KEY.sign)
+
+    with pytest.raises(BusUnavailable, match=r"no topic acme\.ledger\.v1 .* or no right to see it"):
         asyncio.run(evidence.anchor(bus, tmp_path, signer, "ops", lambda: NOW))
 
     assert list(tmp_path.iterdir()) == []
