@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from answerbus.client.bus import Bus
-from services.command_line import Config, bus_of, stdout
+from answerbus.topics import STEPS
+from services.command_line import Config, bus_of, stderr, stdout
+from services.commands.private_records import hidden_runs
 from services.operator_options import By, now, operator
 from services.operators.adapters.evidence import anchor as write_anchor
 from services.operators.adapters.signing import EvidenceSigner, signer_of
@@ -60,6 +62,8 @@ async def _anchor(
         if topic is not None:
             await _publish(bus, topic, statement)
         stdout().print(plain_line(str(path)), markup=False)
+        if hidden := await hidden_runs(bus, (STEPS,), "auditor"):
+            stderr().print(hidden, style="yellow", markup=False)
         if every is None:
             return
         await asyncio.sleep(every)

@@ -18,10 +18,12 @@ from answerbus.broker_time import moment
 from answerbus.client.bus import Bus
 from answerbus.evidence.__main__ import counts_text
 from answerbus.evidence.__main__ import main as check
+from answerbus.topics import STEPS
 from answerbus.wire import format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.anchoring import Key
 from services.commands.known_definitions import known_definitions
+from services.commands.private_records import hidden_runs
 from services.commands.time_option import time_option
 from services.operator_options import By, now, operator
 from services.operators.adapters.evidence import EvidenceOrder, Exported, PackTooLarge
@@ -122,7 +124,10 @@ async def _export(
     out: Path,
 ) -> Exported:
     order = EvidenceOrder(scope, signer, now(), by, settings.accounts.remember_s, since)
-    return await write_pack(bus, out, order, await _texts(bus, settings))
+    done = await write_pack(bus, out, order, await _texts(bus, settings))
+    if hidden := await hidden_runs(bus, (STEPS,)):
+        stderr().print(hidden, style="yellow", markup=False)
+    return done
 
 
 async def _texts(bus: Bus, settings: Settings) -> Mapping[str, str]:

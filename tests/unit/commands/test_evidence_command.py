@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from answerbus.evidence.ed25519 import is_signed
 from services import cli
+from services.commands import anchoring
 from services.operators.adapters import signing
 from services.operators.adapters.evidence import Exported, PackTooLarge
 from services.operators.adapters.signing import signer_of
@@ -23,6 +24,7 @@ from services.settings.settings import SetUpError
 from tests.contracts.evidence.packs import KEY, OTHER_KEY, public, signed, whole, written
 
 READ_LIMIT_S = 30.0
+HIDDEN = "Records of runs were not looked at."
 
 
 def ran(*arguments: str) -> tuple[int, str]:
@@ -136,12 +138,37 @@ def test_a_pack_has_its_name_only_once_it_is_whole(
         meanwhile.append(out.exists())
         return Exported({"attempts": 1})
 
+    async def hidden_runs(*_: Any) -> str:
+        return HIDDEN
+
     monkeypatch.setattr("services.commands.evidence._texts", no_texts)
     monkeypatch.setattr("services.operators.adapters.evidence._written", half)
+    monkeypatch.setattr("services.commands.evidence.hidden_runs", hidden_runs)
     code, text = ran("export", "--since", "30d", "--key", str(private), "--out", str(out))
 
     assert (code, meanwhile) == (0, [False]), text
+    assert HIDDEN in text
     assert sorted(tmp_path.iterdir()) == [private, out]
+
+
+def test_an_anchor_without_the_steps_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = tmp_path / "key.pem"
+    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    async def anchored(*_: Any) -> tuple[Path, bytes]:
+        return tmp_path / "anchor", b""
+
+    async def hidden_runs(*_: Any) -> str:
+        return HIDDEN
+
+    monkeypatch.setattr(anchoring, "write_anchor", anchored)
+    monkeypatch.setattr(anchoring, "hidden_runs", hidden_runs)
+    arguments = ["audit", "anchor", "--key", str(private), "--out", str(tmp_path)]
+    done = CliRunner().invoke(cli.application(), arguments)
+
+    assert (done.exit_code, done.stderr) == (0, f"{HIDDEN}\n")
 
 
 def test_a_pack_that_another_export_has_written_is_left_alone(
