@@ -142,6 +142,7 @@ class PastRuns:
     )
     deliveries: dict[str, Delivery] = field(default_factory=dict)
     resumptions: list[RunResumed] = field(default_factory=list)
+    unseen: Sequence[str] = ()  # topics of runs that are not there, or hidden from this user
 
     async def of(self, dead_letter: DeadLetter) -> PastRun:
         """The steps that the run of a dead letter had done. Raises BusUnavailable."""
@@ -149,7 +150,11 @@ class PastRuns:
         records = await self._picked(self.places.get(name, []))
         places = [place for first in _prefixes(name) for place in self.below.get(first, [])]
         below = await self._picked(places)
-        return past_run(dead_letter, records, self.deliveries, below, self.resumptions)
+        found = past_run(dead_letter, records, self.deliveries, below, self.resumptions)
+        if found.fault is None or not self.unseen:
+            return found
+        topics = " or ".join(self.unseen)
+        return PastRun(fault=f"{found.fault} (there is no topic {topics}, or no right to see it)")
 
     async def _picked(self, places: Sequence[RecordPosition]) -> list[Stored]:
         return await self.picker.pick_all(places) if self.picker and places else []
@@ -200,6 +205,8 @@ async def past_runs(bus: Bus, dead_letters: Collection[DeadLetterRow]) -> AsyncI
     )
     found = PastRuns()
     present = (*await bus.present(STEPS, APPROVALS), *await bus.card_topics()) if runs else ()
+    wanted = (STEPS, APPROVALS) if runs else ()
+    found.unseen = [topic.full_name(bus.prefix) for topic in wanted if topic not in present]
     if not present:
         yield found
         return

@@ -1,13 +1,17 @@
 """Which steps are read for the replay of a run: its own, and those of the runs below it."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
 from answerbus.request_key import RequestKey
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import toolset_cards
-from services.operators.adapters.replaying import PastRuns, runs_to_read
+from services.operators.adapters.replaying import PastRuns, past_runs, runs_to_read
 from services.operators.records.stored import Stored
 from tests.unit.console.context import Shelf
 from tests.unit.operators.audit.test_step_verification import AT_MS, chained
@@ -87,3 +91,18 @@ async def test_a_child_that_died_has_children_of_its_own() -> None:
 
     assert past.fault is None
     assert [effect.call_id for effect in past.effects] == [f"{deeper}.call.1.0"]
+
+
+async def test_topics_that_are_hidden_are_named_where_a_run_cannot_go_on() -> None:
+    """Kafka lists no topic to who may not describe it; started over, the run would pay again."""
+
+    class Hidden(Bus):
+        async def _counts(self) -> dict[str, int]:
+            return {}
+
+    row: Any = SimpleNamespace(workflow_id=WORKFLOW, request_id="r-1", agent=AGENT)
+    async with past_runs(Hidden("localhost:1", "acme", {}), [row]) as found:
+        past = await found.of(dead_letter("r-1"))
+
+    assert past.fault is not None
+    assert "(there is no topic acme.steps.v1 or acme.approvals.v1, or no right" in past.fault
