@@ -34,7 +34,7 @@ class Reservation:
     is_held: bool = False
     is_used: bool = False
     called_from: float | None = None  # loop time, while it has a slot
-    given: "asyncio.Future[None]" = field(init=False)  # of one that waits for its place
+    given: "asyncio.Future[None]" = field(init=False, repr=False)  # of one that waits for its place
 
 
 class WaiterQueue:
