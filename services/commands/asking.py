@@ -40,7 +40,7 @@ from services.command_line import (
 )
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.following import show_to_end
-from services.commands.kafka_away import KafkaAway
+from services.commands.kafka_away import KafkaAway, end_notices
 from services.commands.show_outcome import show
 from services.console.views.units import usd
 from services.operators.adapters.reader import reading
@@ -202,9 +202,7 @@ async def _waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncI
                 await asyncio.wait_for(in_place.wait(), IN_PLACE_S_MAX)
             yield
         finally:
-            progress_task.cancel()
-            with suppress(asyncio.CancelledError, BusUnavailable):  # it only printed progress
-                await progress_task
+            await end_notices(progress_task)
 
 
 async def _show_progress(bus: Bus, request: Request, in_place: asyncio.Event, say: Say) -> None:

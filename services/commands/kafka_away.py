@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
+from answerbus.client.bounded import take_error
 from answerbus.client.bus import Bus
-from answerbus.client.errors import BusUnavailable
 from answerbus.topics import RESULTS
 from services.command_line import stderr
 from services.operators.adapters.reader import reading
@@ -45,9 +45,14 @@ async def kafka_watched(
     try:
         yield
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, BusUnavailable):  # it only printed notices
-            await task
+        await end_notices(task)
+
+
+async def end_notices(task: "asyncio.Task[None]") -> None:
+    """End what only prints notices: also a failure of it takes the place of no outcome."""
+    task.cancel()
+    await asyncio.wait([task])
+    take_error(task)
 
 
 async def _watch(bus: Bus, workflow_id: str, say: Callable[[str], None]) -> None:

@@ -12,12 +12,12 @@ from answerbus.client.testing import FakeClient, answered
 from answerbus.event import AnyOutcome
 from answerbus.registry import Registry
 from answerbus.topics import LEDGER
-from services.command_line import bus_of
+from services.command_line import bus_of, stderr
 from services.commands import asking, chatting, following, kafka_away, watch
 from services.commands.asking import NO_WORKER, NO_WORKER_AFTER_S
 from services.commands.chatting import Chat
 from services.commands.following import follow_to_end
-from services.commands.kafka_away import AWAY_AFTER_S, KafkaAway
+from services.commands.kafka_away import AWAY_AFTER_S, KafkaAway, kafka_watched
 from services.operators.records.record_filter import RecordFilter
 from services.settings.settings import KafkaSettings
 
@@ -123,3 +123,28 @@ async def test_a_run_that_is_followed_says_that_kafka_is_away(
         await chatting._turn((fake, bus_of(settings)), chat, "Hello", 60, as_json=as_json)
 
     assert capsys.readouterr().err.splitlines()[:2] == [AWAY, BACK]
+
+
+@pytest.mark.parametrize("command", ["ask", "follow"])
+async def test_a_reader_that_fails_takes_the_place_of_no_outcome(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_failed = asyncio.Event()
+
+    @asynccontextmanager
+    async def reading(*_: object, **__: object) -> AsyncIterator[None]:
+        has_failed.set()
+        raise RuntimeError
+        yield
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(asking, "IN_PLACE_S_MAX", 0.0)
+    for module in (asking, kafka_away):
+        monkeypatch.setattr(module, "reading", reading)
+    bus, request = bus_of(KafkaSettings()), Chat.of("support", "w", None, 1).turn("Hello", "r-1")
+    waiting = {
+        "ask": asking._waiting_shown(bus, request, stderr()),
+        "follow": kafka_watched(bus, "w", print),
+    }
+    async with waiting[command]:
+        await has_failed.wait()
