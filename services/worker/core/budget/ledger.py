@@ -1,6 +1,7 @@
 """Accounts, their spending, and closed requests: the state of one lane, without I/O."""
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -120,7 +121,7 @@ class Ledger:
     closed: ClosedIds = field(default_factory=ClosedIds)
     accounts: Accounts = field(default_factory=Accounts)
     lane: LaneRecord | None = None
-    _changed: dict[str, None] = field(default_factory=dict, compare=False)  # accounts to write
+    _changed: dict[str, Account] = field(default_factory=dict, compare=False)  # to be written
     _forgotten: deque[str] = field(default_factory=deque)  # accounts whose records stand
 
     def restore(
@@ -243,13 +244,12 @@ class Ledger:
     def change(self, account: Account, now: datetime) -> None:
         """The record of an account is to be written again: it changes now."""
         account.updated_at = now
-        self._changed[account.id] = None
+        self._changed[account.id] = account
 
-    def take_changed(self) -> list[Account]:
+    def take_changed(self) -> Iterable[Account]:
         """Accounts whose records are to go with the lane's next write."""
-        taken = [self.accounts[account_id] for account_id in self._changed]
-        self._changed.clear()
-        return taken
+        taken, self._changed = self._changed, {}
+        return taken.values()
 
     def close(self, record: ClosedRecord, account_id: str | None) -> None:
         """Remember that a request, or the origin of an invalid record, has had its event."""

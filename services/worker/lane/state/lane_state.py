@@ -131,7 +131,7 @@ class LaneState:
 
         Accounts that have changed, and what shared budgets have to say, go with them.
         """
-        changed = (records.account_record(it, self.partition) for it in self.ledger.take_changed())
+        changed = [records.account_record(it, self.partition) for it in self.ledger.take_changed()]
         written = (*written, *changed, *self.budgets.take_unsent())
         return LaneWrite(written, self.watermark.committable)
 
