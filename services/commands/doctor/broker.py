@@ -125,7 +125,7 @@ async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluste
 
 
 async def _internal_in_sync(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> Mapping[str, int]:
-    """Of those whose settings this user may see."""
+    """The setting of each topic whose settings this user may see."""
     wanted = {_IN_SYNC: None}
     answers = await admin.describe_configs(
         [ConfigResource(ConfigResourceType.TOPIC, topic, wanted) for topic in topics]

@@ -136,7 +136,7 @@ class Jobs:
         return [found for found in self.dead_letters(job) if found.status == status]
 
     def dead_letters(self, job: Job) -> list[DeadLetterRow]:
-        """Those that it is about, as far as they are still kept."""
+        """The dead letters of the job, as far as they are still kept."""
         found = map(self._feed.state.dead_letters.get, job.keys)
         return [dead_letter for dead_letter in found if dead_letter is not None]
 

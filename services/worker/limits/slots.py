@@ -20,7 +20,7 @@ PASSED_OVER_MAX = 16  # times in a row for one of the same lane
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """What one call asks for, and what it has of it: the right to spend, and then a slot.
+    """The place that one call asks for, and its state: the right to spend, and then a slot.
 
     `key` is whose share of the places it counts for, `tokens` what it is expected to use at worst,
     and `lane` to whom its place goes next at best. A probe is let through where others are not;

@@ -98,7 +98,7 @@ class RunRecords:
 
     @cached_property
     def findings(self) -> Mapping[str, Json]:
-        """What servers found out of calls to which no result had come, by token of the question.
+        """Findings of servers on calls to which no result had come, by token of the question.
 
         A server that died may answer a question again: its first answer is the one that counts.
         """

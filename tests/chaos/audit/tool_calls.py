@@ -45,7 +45,7 @@ def _one_end(runs: RunRecords, call_id: str, request_id: str) -> Iterator[Violat
 
 
 def _sent(runs: RunRecords, call_id: str, sent: Sequence[Event]) -> Iterator[Violation]:
-    """What went out to tool servers, to begin with the call or to go on with it."""
+    """The records that went out to tool servers, to begin the call or to go on with it."""
     asked = runs.asked.get(call_id)
     if not asked:
         yield Violation("A4", call_id, "published, and no committed step asks for it")

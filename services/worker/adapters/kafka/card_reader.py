@@ -206,7 +206,7 @@ class CardReader:
         return True
 
     async def _position(self, consumer: Any, place: TopicPartition) -> int:
-        """Of the record that is taken next."""
+        """The offset of the record that is taken next."""
         if waiting := self._fetched.get(place):
             return waiting[0].offset
         position: int = await bounded(consumer.position(place), ASK_TIMEOUT_S)

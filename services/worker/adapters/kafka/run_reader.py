@@ -155,7 +155,7 @@ def _why_dropped(event: Event | Undecodable | Unreadable) -> str:
         case Unreadable():
             return problems_text((event.problem,))
         case _:
-            return f"nobody reads an event of the kind {event.kind} here"
+            return f"an event of the kind {event.kind} has no reader here"
 
 
 def by_question(signals: Sequence[SignalRecord]) -> Iterator[Sequence[SignalRecord]]:

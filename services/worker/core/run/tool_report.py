@@ -50,7 +50,7 @@ def read_report(value: bytes | None) -> Event | Undecodable:
 def _unasked(problems: Iterable[Problem], body: Mapping[str, JsonValue]) -> ToolResult | None:
     """The end of a call whose question to a person is wrong; None where anything else is, too.
 
-    It is the last word of its server: dropped, the call would time out, and nobody would know why.
+    The server sends nothing after it: if it were dropped, the call would time out without a reason.
     """
     if body.get("kind") != "tool_progress" or body.get("asks") is None:
         return None

@@ -163,7 +163,7 @@ def test_the_log_says_why_a_record_is_dropped(caplog: pytest.LogCaptureFixture) 
     assert caplog.messages == [
         f"the record tool-results-0-0 is dropped: /decision: {wrong} (literal_error)",
         f"the record tool-results-0-1 is dropped: /outcome/value: {lacks} (missing)",
-        "the record tool-results-0-2 is dropped: nobody reads an event of the kind dismissed here",
+        "the record tool-results-0-2 is dropped: an event of the kind dismissed has no reader here",
     ]
 
 
