@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from answerbus.envelope import decode
+from answerbus.request import Request
 from answerbus.request_key import RequestKey
-from services.operators.records.prompt_text import AROUND_CHARS, PromptText
+from services.operators.records.prompt_text import AROUND_CHARS, PromptText, _parts
 from tests.cost.budget import spent
 from tests.unit.operators.stored_examples import NOON_MS, body_of, stored
 
@@ -83,13 +84,16 @@ def test_what_is_no_request_matches_nothing(value: bytes | None) -> None:
     assert PromptText("a").match(replace(stored("request/minimal"), value=value)) is None
 
 
-def test_a_record_of_many_numbers_takes_little_more_than_to_decode_it() -> None:
-    context = {"instructions": "\u00e9", "facts": [{"name": "f", "value": [1.2345e-7] * 17_000}]}
-    record = stored("request/minimal", context=context)
-    text = PromptText("Zanzibar")
+def test_a_fact_of_many_numbers_is_written_in_less_time_than_it_is_decoded() -> None:
+    """A fifth of it; Python's own encoder takes a quarter more than it."""
+    context = {"instructions": "x", "facts": [{"name": "f", "value": [1.2345e-7] * 17_000}]}
+    value = stored("request/minimal", context=context).value or b""
+    asked = decode(value)
+    assert isinstance(asked, Request)
 
-    decoding, matching = (
-        min(spent(work).spent_s for _ in range(3))
-        for work in (lambda: decode(record.value or b""), lambda: text.match(record))
-    )
-    assert matching < 1.6 * decoding
+    rounds = [
+        (spent(lambda: decode(value)).spent_s, spent(lambda: list(_parts(asked.context))).spent_s)
+        for _ in range(3)
+    ]
+    decoding, writing = (min(of_all) for of_all in zip(*rounds, strict=True))
+    assert writing < decoding / 2
