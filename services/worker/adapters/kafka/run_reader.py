@@ -20,6 +20,7 @@ from answerbus.broker_time import moment
 from answerbus.client.bounded import bounded, close, take_error
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
+from answerbus.client.records.log_pace import LogPace
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.envelope import Undecodable
@@ -101,6 +102,7 @@ class SignalBatches:
 
     _alone_until: dict[TopicPartition, int] = field(default_factory=dict)
     _passed_by: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    _pace: LogPace = field(default_factory=LogPace)
 
     def split(self, place: TopicPartition, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
         """Of bounded number and size; one by one up to where something failed before."""
@@ -128,7 +130,7 @@ class SignalBatches:
 
     def signal(self, topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
         """A record as lanes take it, without its signal where that failed before."""
-        found = signal_record(topic, place, record)
+        found = signal_record(topic, place, record, self._pace)
         is_passed_by = (place, record.offset) in self._passed_by
         return replace(found, signal=None) if is_passed_by else found
 
@@ -137,25 +139,28 @@ def _value_of(record: Record) -> bytes:
     return b"" if isinstance(record, Unreadable) else record.value or b""
 
 
-def signal_record(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
-    """A record as lanes take it; one that holds no signal is skipped, and the log says why."""
+def signal_record(
+    topic: Topic, place: TopicPartition, record: Record, pace: LogPace
+) -> SignalRecord:
+    """A record as lanes take it; one that holds no signal is skipped, and the log says why.
+
+    An unreadable one is logged by the consumer.
+    """
     event = record if isinstance(record, Unreadable) else read_report(record.value)
     signal = event if isinstance(event, Signal) else None
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
-    if signal is None:
-        _log.warning("the record %s is dropped: %s", place_id, _why_dropped(event))
+    if signal is None and not isinstance(event, Unreadable):
+        more = pace.more((place.topic, place.partition))
+        if more is not None:
+            _log.warning("the record %s is dropped%s: %s", place_id, more, _why_dropped(event))
     at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
     return SignalRecord(topic, record.offset, place_id, signal, at)
 
 
-def _why_dropped(event: Event | Undecodable | Unreadable) -> str:
-    match event:
-        case Undecodable():
-            return plain_line(problems_text(event.problems))
-        case Unreadable():
-            return problems_text((event.problem,))
-        case _:
-            return f"an event of the kind {event.kind} has no reader here"
+def _why_dropped(event: Event | Undecodable) -> str:
+    if isinstance(event, Undecodable):
+        return plain_line(problems_text(event.problems))
+    return f"an event of the kind {event.kind} has no reader here"
 
 
 def by_question(signals: Sequence[SignalRecord]) -> Iterator[Sequence[SignalRecord]]:
