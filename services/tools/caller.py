@@ -19,7 +19,7 @@ from answerbus.topics import TOOL_RESULTS, card_owner, tool_calls
 from services.operators.adapters.reader import reading
 from services.operators.records.stored import Stored
 from services.settings.settings import SetUpError
-from services.worker.core.run.tool_report import read_report
+from services.worker.core.run.tool_report import InvalidQuestion, read_report
 
 CALLS_PARTITION = 0  # of the toolset's topic: one server has it, and reads the calls in their order
 _POLL_MS = 200
@@ -40,7 +40,9 @@ class Reply:
         found = decode(value)
         if not isinstance(found, Undecodable):
             return cls(partition, key, found)
-        return cls(partition, key, read_report(value), found.problems)
+        report = read_report(value)
+        event = report.end() if isinstance(report, InvalidQuestion) else report
+        return cls(partition, key, event, found.problems)
 
 
 class Caller:

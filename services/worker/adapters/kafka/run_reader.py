@@ -147,14 +147,14 @@ def signal_record(
     An unreadable one is logged by the consumer.
     """
     event = record if isinstance(record, Unreadable) else read_report(record.value)
-    signal = event if isinstance(event, Signal) else None
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
-    if signal is None and not isinstance(event, Unreadable):
+    if isinstance(event, Signal):
+        return SignalRecord(topic, record.offset, place_id, event, moment(record.timestamp))
+    if not isinstance(event, Unreadable):
         more = pace.more((place.topic, place.partition))
         if more is not None:
             _log.warning("the record %s is dropped%s: %s", place_id, more, _why_dropped(event))
-    at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
-    return SignalRecord(topic, record.offset, place_id, signal, at)
+    return SignalRecord(topic, record.offset, place_id, None)
 
 
 def _why_dropped(event: Event | Undecodable) -> str:

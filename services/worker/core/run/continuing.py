@@ -58,12 +58,10 @@ def ask(
     run: Run, call: ToolCall, asks: ToolQuestion, state: str | None, inputs: RunInputs
 ) -> Change:
     """A tool asks a person; where no person can be asked, its call ends."""
-    known = events.changed(call, inputs)
-    before = known if state is None else known.model_copy(update={"state": state})
-    call, number = replace(call, record=before), before.inputs_asked + 1
+    number = events.changed(call, inputs).inputs_asked + 1
     if why := clip(_unasked(run, asks, state, number), REASON_BYTES_MAX):
-        change = end_call(run, call, CallError(code=INPUT_REQUIRED, message=why), inputs)
-        return cancelled(change, call, why, inputs)
+        return end_unasked(run, call, state, why, inputs)
+    call = _with_state(call, state, inputs)
     until = expires_at(asks.expires_s, inputs)
     record = events.changed(
         call,
@@ -77,6 +75,20 @@ def ask(
     tool = call.asked.tool
     question = input_requested(call, dict(asks), until, inputs, tool=tool, number=number)
     return Change(run, (question,)).then(changed_call(run, call, record))
+
+
+def end_unasked(run: Run, call: ToolCall, state: str | None, why: str, inputs: RunInputs) -> Change:
+    """No person can be asked: the call ends, and its server gives up what it keeps for it."""
+    call = _with_state(call, state, inputs)
+    change = end_call(run, call, CallError(code=INPUT_REQUIRED, message=why), inputs)
+    return cancelled(change, call, why, inputs)
+
+
+def _with_state(call: ToolCall, state: str | None, inputs: RunInputs) -> ToolCall:
+    """The call with the state that a question names, else with the one before."""
+    known = events.changed(call, inputs)
+    after = known if state is None else known.model_copy(update={"state": state})
+    return replace(call, record=after)
 
 
 def answered(

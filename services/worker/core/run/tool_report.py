@@ -6,6 +6,7 @@ without it.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -14,7 +15,7 @@ from answerbus.event import Event
 from answerbus.explain import problems_text
 from answerbus.failure import Problem
 from answerbus.limits import NOTES_MAX, REASON_BYTES_MAX, TOOL_COST_MICRO_USD_MAX
-from answerbus.tool_result import INPUT_REQUIRED, ToolFailure, ToolResult
+from answerbus.tool_result import INPUT_REQUIRED, ToolFailure, ToolProgress, ToolResult
 from answerbus.wire import clip
 
 OPTIONAL = {
@@ -29,10 +30,31 @@ _COSTS = ("/micro_usd", "/finding/micro_usd")
 _SEVERAL = 3  # of the problems of a field only some are listed, and then those of the next
 
 
-def read_report(value: bytes | None) -> Event | Undecodable:
-    """The event, if it is one without what is wrong; a note says so to readers of the outcome.
+@dataclass(frozen=True, slots=True)
+class InvalidQuestion:
+    """A question to a person that breaks a rule of its record; it ends its call.
 
-    A question to a person that is not valid ends its call.
+    `state` is what the server keeps for the call, where it is valid.
+    """
+
+    call_id: str
+    workflow_id: str
+    token: str
+    state: str | None
+    why: str
+
+    def end(self) -> ToolResult:
+        """The result of a call outside of a run."""
+        return ToolResult(
+            call_id=self.call_id,
+            workflow_id=self.workflow_id,
+            token=self.token,
+            outcome=ToolFailure(code=INPUT_REQUIRED, message=self.why),
+        )
+
+
+def read_report(value: bytes | None) -> Event | Undecodable | InvalidQuestion:
+    """The event, if it is one without what is wrong; a note says so to readers of the outcome.
 
     The tool has done its work, and may not do it again: a wrong duration is no reason to wait.
     """
@@ -47,8 +69,8 @@ def read_report(value: bytes | None) -> Event | Undecodable:
     return found
 
 
-def _unasked(problems: Iterable[Problem], body: Mapping[str, JsonValue]) -> ToolResult | None:
-    """The end of a call whose question to a person is wrong; None where anything else is, too.
+def _unasked(problems: Iterable[Problem], body: Mapping[str, JsonValue]) -> InvalidQuestion | None:
+    """The question to a person that is wrong; None where anything else is, too.
 
     The server sends nothing after it: if it were dropped, the call would time out without a reason.
     """
@@ -58,10 +80,14 @@ def _unasked(problems: Iterable[Problem], body: Mapping[str, JsonValue]) -> Tool
     if not all(_is_in(it, _OF_QUESTION) for it in wrong):
         return None
     why = f"its server asks for input that is not valid: {problems_text(wrong)}"
-    failure = ToolFailure(code=INPUT_REQUIRED, message=clip(why, REASON_BYTES_MAX))
-    ids = {name: body.get(name) for name in ("call_id", "workflow_id", "token")}
-    end = decode_body({"kind": "tool_result", **ids, "outcome": failure.model_dump(mode="json")})
-    return end if isinstance(end, ToolResult) else None
+    fields = ["call_id", "workflow_id", "token"]
+    if not any(_is_in(it, ("/state",)) for it in wrong):
+        fields.append("state")
+    kept = decode_body({"kind": "tool_progress", **{name: body.get(name) for name in fields}})
+    if not isinstance(kept, ToolProgress):
+        return None
+    why = clip(why, REASON_BYTES_MAX)
+    return InvalidQuestion(kept.call_id, kept.workflow_id, kept.token, kept.state, why)
 
 
 def _is_in(problem: Problem, fields: Iterable[str]) -> bool:

@@ -50,9 +50,10 @@ from services.worker.core.run.postponed_calls import (
 )
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.step_record import step_record
+from services.worker.core.run.tool_report import InvalidQuestion
 from services.worker.core.schema.resolved import AcceptedStep
 
-RunSignal = ToolResult | ToolProgress | ToolReconciled | ChildOutcome
+RunSignal = ToolResult | ToolProgress | InvalidQuestion | ToolReconciled | ChildOutcome
 Said = Change | tuple[Problem, ...] | None
 """What a person's decision or answer changes, or why it does not fit; None: it counts no more."""
 NO_MINIMUM = Spent()
@@ -99,6 +100,8 @@ def on_signal(run: Run, signal: RunSignal, inputs: RunInputs) -> Change | None:
             return on_result(run, signal, inputs)
         case ToolProgress():
             return on_progress(run, signal, inputs)
+        case InvalidQuestion():
+            return on_invalid_question(run, signal, inputs)
         case ToolReconciled():
             change = reconciling.on_reconciled(run, signal, inputs)
             return change and change.then(fill_window(change.run, inputs))
@@ -156,6 +159,15 @@ def on_progress(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change |
     if due_at is not None:
         changes["due_at"] = due_at
     return changed_call(run, call, events.changed(call, inputs, **changes))
+
+
+def on_invalid_question(run: Run, question: InvalidQuestion, inputs: RunInputs) -> Change | None:
+    """A tool server asks a person in a way that breaks a rule; None where no question counts."""
+    call = run.open_call(question.call_id)
+    if call is None or call.awaits_person or inputs.is_ending or not _fits(call, question.token):
+        return None
+    change = continuing.end_unasked(run, call, question.state, question.why, inputs)
+    return change.then(fill_window(change.run, inputs))
 
 
 def on_timeout(run: Run, inputs: RunInputs, until: datetime | None = None) -> Change:

@@ -17,6 +17,7 @@ from answerbus.request_key import CallKey, RequestKey
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import LEASES, TOOL_RESULTS, TOPIC_OF_KIND, Topic
 from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.run.tool_report import InvalidQuestion
 from services.worker.core.shared_budget.books import BudgetRecord
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
@@ -26,7 +27,7 @@ from services.worker.ports.kafka import Outgoing, OutRecord
 OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
 OVERDUE_BYTES_MAX = 2 * 1024 * 1024
 
-ToolReport = ToolResult | ToolProgress | ToolReconciled
+ToolReport = ToolResult | ToolProgress | InvalidQuestion | ToolReconciled
 Signal = ToolReport | Approval | Input | Cancel | BudgetRecord
 
 
@@ -79,7 +80,7 @@ def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite 
 
 def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> Sequence[Outgoing]:
     match read.signal:
-        case ToolResult() | ToolProgress() | ToolReconciled() as signal:
+        case ToolResult() | ToolProgress() | InvalidQuestion() | ToolReconciled() as signal:
             return _apply_to_call(lane_state, signal, now) if read.topic is TOOL_RESULTS else []
         case Approval() | Input() | Cancel() as signal:
             if read.topic is TOOL_RESULTS:

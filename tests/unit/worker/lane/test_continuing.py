@@ -71,6 +71,42 @@ async def test_a_question_that_nobody_can_be_asked_ends_its_call_and_the_run_goe
 
 
 @on_virtual_time
+async def test_an_invalid_question_ends_its_call_and_its_server_gives_up_its_state() -> None:
+    """Nothing was sent to the server, which kept what it had for the call."""
+    stage = await RunStage.opened("r-1", steps=STEPS, tooling=lambda _: ())
+    made = await come(stage.calls)
+    stage.tools.answer(made, {}, kind="tool_progress", state="round-1", asks={**ASKS, "to": 7})
+    await finished(stage)
+
+    (ended,) = stage.steps("tool_ended")
+    assert (ended["outcome"]["code"], ended["outcome"]["message"][:24]) == (
+        "input_required",
+        "its server asks for inpu",
+    )
+    assert [one["state"] for one in stage.calls("tool_cancel")] == ["round-1"]
+
+
+@on_virtual_time
+async def test_an_invalid_question_changes_nothing_while_a_person_is_asked() -> None:
+    """As a valid one: the question that people saw was taken away from them."""
+    agent = {"ask_person": True}
+    stage = await RunStage.opened("r-1", steps=STEPS, agent=agent, tooling=lambda _: ())
+    made = await come(stage.calls)
+    stage.tools.answer(made, {}, kind="tool_progress", state="round-1", asks=ASKS)
+    stage.tools.answer(made, {}, kind="tool_progress", state="round-2", asks={**ASKS, "to": 7})
+    question = await come(lambda: stage.steps("input_requested"))
+    stage.control({"kind": "input", "call_id": question["call_id"], "value": {"n": 1}})
+    await until(lambda: bool(stage.calls("tool_continue")), 60)
+    (onwards,) = stage.calls("tool_continue")
+    stage.tools.answer(onwards["call"], {"kind": "ok", "value": "done"})
+    await finished(stage)
+
+    assert (onwards["state"], stage.calls("tool_cancel")) == ("round-1", [])
+    (ended,) = stage.steps("tool_ended")
+    assert ended["outcome"] == {"kind": "ok", "value": "done"}
+
+
+@on_virtual_time
 async def test_a_tool_asks_a_child_also_while_its_call_waits_for_a_person() -> None:
     """A lane may read the tool's question before the request that the tool published first."""
     answers = (says("part"), says("Done."))

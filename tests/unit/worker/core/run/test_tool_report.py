@@ -1,6 +1,7 @@
 """What a tool has done is not lost because something beside it is wrong."""
 
 import json
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from answerbus.envelope import Undecodable, decode
 from answerbus.reconcile import Happened, ToolReconciled
 from answerbus.tool_result import INPUT_REQUIRED, ToolFailure, ToolProgress, ToolResult
-from services.worker.core.run.tool_report import read_report
+from services.worker.core.run.tool_report import InvalidQuestion, read_report
 
 FAILED = {"kind": "error", "code": "not_found"}
 
@@ -127,15 +128,19 @@ def test_a_question_that_is_not_valid_ends_its_call(wrong: Any, text: str) -> No
     asks = {**question()["asks"], **wrong}
     found = read(question(asks=asks, note=7))
 
-    assert isinstance(found, ToolResult)
-    assert isinstance(found.outcome, ToolFailure)
-    assert found.outcome.code == INPUT_REQUIRED
-    assert text in found.outcome.message
-    assert (found.call_id, found.token) == (result()["call_id"], result()["token"])
+    assert isinstance(found, InvalidQuestion)
+    assert text in found.why
+    of = result()
+    expected = (of["call_id"], of["workflow_id"], of["token"], "s", found.why)
+    assert astuple(found) == expected
+    failure = ToolFailure(code=INPUT_REQUIRED, message=found.why)
+    assert (found.end().outcome, found.end().token) == (failure, found.token)
 
 
 def test_a_question_is_ended_by_its_server_alone() -> None:
-    assert isinstance(read(question(state="x" * 20_000)), ToolResult)
+    too_large = read(question(state="x" * 20_000))
+    assert isinstance(too_large, InvalidQuestion)
+    assert too_large.state is None
     assert isinstance(read(question()), ToolProgress)
     for body in (question(asks=7, token="short"), question(asks=None, state="x" * 20_000)):
         assert isinstance(read(body), Undecodable)
