@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import assert_never
 
-from answerbus.client.diagnosis import describe_error, describe_error_for_log, was_fenced
+from answerbus.client.diagnosis import describe_error, was_fenced
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane import opening
 from services.worker.lane.context import LaneContext
 from services.worker.lane.lane import Lane
-from services.worker.lane.outbox import Outbox
+from services.worker.lane.outbox import Outbox, lost_because
 from services.worker.lane.recovery import open_lane
 from services.worker.lane.request_task import LaneRequestTask
 from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, Effect, Event, LaneStep, State
@@ -200,10 +200,9 @@ class Lifecycle:
 
     def _on_producer_lost(self, error: BaseException) -> None:
         """The producer is gone: calls in flight wait, everything else starts over."""
-        lane, reason, is_repeated = self.lane, describe_error_for_log(error), False
+        lane, reason, is_repeated = self.lane, lost_because(error), False
         if isinstance(error, RecordTooLarge):
             lane.oversized.add(error)
-            reason = f"{error} (`answerbus doctor` compares max.message.bytes)"
         if lane.open:
             _log.warning("lane %d lost its producer: %s", lane.partition, reason)
             is_repeated = loop_time() < lane.open.stable_at

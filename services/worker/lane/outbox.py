@@ -168,12 +168,17 @@ class Outbox:
     ) -> None:
         for write in writes:
             if not write.done.done():
-                write.done.set_exception(
-                    LaneLost(*([describe_error_for_log(error)] if error else []))
-                )
+                write.done.set_exception(LaneLost(*([lost_because(error)] if error else [])))
                 write.done.exception()  # not every caller waits
         writes.clear()
         self.backlog_bytes = 0
+
+
+def lost_because(error: BaseException) -> str:
+    """Why a producer can write no more, for the log."""
+    if isinstance(error, RecordTooLarge):
+        return f"{error}: `answerbus topics apply` sets its max.message.bytes"
+    return describe_error_for_log(error)
 
 
 def _merged(batch: Sequence[_Write]) -> list[OutRecord]:

@@ -20,10 +20,8 @@ class LaneLost(Exception):
     """The lane's producer is gone: fenced, or cut off; what was not confirmed may or may not be."""
 
     def __str__(self) -> str:
-        message = (
-            "the producer of the lane is gone: fenced by another worker, or cut off from Kafka"
-        )
-        return f"{message} ({cause})" if (cause := super().__str__()) else message
+        why = super().__str__() or "fenced by another worker, or cut off from Kafka"
+        return f"the producer of the lane is gone: {why}"
 
 
 @dataclass(frozen=True, slots=True)

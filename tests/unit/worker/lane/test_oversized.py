@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -318,3 +319,21 @@ async def test_what_came_of_a_control_is_left_out_where_its_topic_does_not_take_
     assert stage.steps("control_applied") == []
     (result,) = events(stage.broker, RESULTS)
     assert result["answer"] == "All is well."
+
+
+@on_virtual_time
+async def test_a_lane_that_a_record_of_its_own_keeps_shut_names_its_topic() -> None:
+    """It said that another worker has fenced it, or that it is cut off from Kafka."""
+    stage = Stage()
+    stage.broker.takes = {LEDGER: 10}
+    stage.worker.assign(0)
+    await until(lambda: bool(stage.worker.membership.lifecycles))
+    await until(lambda: stage.worker.lifecycle.stuck is not None)
+    assert re.fullmatch(
+        r"LaneLost: the producer of the lane is gone: a record of \d+ bytes is larger than the "
+        r"topic ledger takes: `answerbus topics apply` sets its max\.message\.bytes",
+        stage.worker.lifecycle.stuck or "",
+    )
+    stage.broker.takes = {}
+    stage.publish("r-1")
+    await stage.end()
