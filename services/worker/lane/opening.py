@@ -154,7 +154,10 @@ class RecoveredState:
         self.unreadable[record.topic, record.offset, bytes_digest(value)] = fault
 
     def requests(self) -> list[LaneRequest]:
-        """The requests that are open beyond their record, in the order in which they arrived."""
+        """The requests that are open beyond their record, in the order in which they arrived.
+
+        Runs among them may have an outcome, by a worker that does not read their topic.
+        """
         listed = {lane_request.key: lane_request for lane_request in self.retries.values()}
         found = [*listed.values(), *self.runs.requests(listed)]
         return sorted(found, key=lambda lane_request: lane_request.origin.offset)

@@ -25,7 +25,7 @@ from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.state import records
-from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.lane_state import CALL_ENDED, LaneState
 from services.worker.lane.state.open_children import parent_key
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
@@ -142,10 +142,12 @@ async def _fenced(
     inherited = await _inherited(lane, recovered.ledger.lane)
     lane_state = _books(lane, recovered, suspects)
     _go_on_with_budgets(lane, lane_state.budgets, held, now)
-    unfinished = recovered.requests()
+    unfinished, ended = _told_apart(recovered)
     known = (*unfinished, *unused.values())
     traces = {lane_request.key: lane_request.incoming_trace for lane_request in known}
     await outbox.put(lane_state.opening_records(record, orphaned, traces).records, None)
+    for lane_request in ended:
+        outbox.put(lane_state.runs.end(lane_request, now), None)
     lane.calls.forget_unused()
     lane.errors.clear()
     offset, earliest = await intake.start_offset()
@@ -159,7 +161,7 @@ async def _fenced(
     if lane.calls.spends != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
     lane_state.cancellations.found = recovered.runs.cancels
-    _queue(lane, lane_state, unfinished)
+    _queue(lane, lane_state, unfinished, {lane_request.key for lane_request in ended})
     lane.was_opened = True
     lane.context.observer.opened(lane.partition, orphaned)
     opened_at = asyncio.get_running_loop().time()
@@ -170,6 +172,15 @@ async def _fenced(
         stable_at=opened_at + STABLE_S,
         trials_from=opened_at + TRIALS_AFTER_S,
     )
+
+
+def _told_apart(recovered: RecoveredState) -> tuple[list[LaneRequest], list[LaneRequest]]:
+    """The requests that are open, and those that have their outcome already."""
+    unfinished, ended = list[LaneRequest](), list[LaneRequest]()
+    for lane_request in recovered.requests():
+        is_closed = recovered.ledger.closed.get(lane_request.key.record_key()) is not None
+        (ended if is_closed else unfinished).append(lane_request)
+    return unfinished, ended
 
 
 async def _not_anothers(context: LaneContext, recovered: opening.RecoveredState) -> None:
@@ -269,8 +280,13 @@ def _books(lane: Lane, recovered: opening.RecoveredState, suspects: Suspects) ->
     )
 
 
-def _queue(lane: Lane, lane_state: LaneState, unfinished: Sequence[LaneRequest]) -> None:
-    """Queue what is unfinished, calls in flight first."""
+def _queue(
+    lane: Lane,
+    lane_state: LaneState,
+    unfinished: Sequence[LaneRequest],
+    ended: AbstractSet[RequestKey],
+) -> None:
+    """Queue what is unfinished, calls in flight first; children of runs that have `ended` end."""
     runs = {lane_request.key: lane_request.run for lane_request in unfinished}
     for lane_request in lane.calls:
         if lane_request.run:  # what was not committed of it is forgotten
@@ -290,3 +306,5 @@ def _queue(lane: Lane, lane_state: LaneState, unfinished: Sequence[LaneRequest])
         lane_state.cancel_if_asked(lane_request)
     for lane_request in lane_state.queue.requests.values():
         lane_state.stop_children(lane_request)
+        if parent_key(lane_request.request) in ended:
+            lane_state.queue.cancel(lane_request, CALL_ENDED)

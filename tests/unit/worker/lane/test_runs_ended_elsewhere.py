@@ -1,0 +1,69 @@
+"""A worker that does not read the topic of runs ends one; a worker that does lets it stay ended."""
+
+from answerbus.topics import DEAD_LETTERS, RETRIES
+from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.delegating import FAN_OUT, DelegatingStage
+from tests.unit.worker.lane.run_world import RunStage
+from tests.unit.worker.lane.virtual import on_virtual_time
+from tests.unit.worker.lane.world import Worker, context, events, terminals, until
+
+STEP, LAST = actions(call(order_id="1")), actions(says("Done."))
+
+
+async def elsewhere(stage: RunStage, *copies: str) -> None:
+    """The lane goes to a worker without agents and rights to topics of runs, and comes back."""
+    await stage.worker.crash()
+    other = Worker(stage.broker, context(stage.provider))
+    await other.open()
+    stage.publish(*copies)
+    await until(lambda: "r-1" in terminals(stage.broker), 60)
+    await other.drain()
+    stage.worker = stage.new_worker()
+    await stage.worker.open()
+
+
+@on_virtual_time
+async def test_a_run_that_waited_for_another_try_has_one_outcome() -> None:
+    """It went on, and had a result beside its dead letter."""
+    stage = await RunStage.opened("r-1", steps=(STEP, "x"))
+    await until(lambda: bool(stage.broker.log(RETRIES).records), 60)
+    await elsewhere(stage)
+    stage.provider.steps = (STEP, LAST)
+    stage.publish("r-2")
+    await until(lambda: "r-2" in terminals(stage.broker), 60)
+
+    assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
+    assert stage.open_records() == {}
+    await stage.end()
+
+
+@on_virtual_time
+async def test_a_run_of_which_a_copy_was_read_has_one_outcome_and_its_calls_end() -> None:
+    stage = await RunStage.opened("r-1", steps=(STEP, LAST), tooling=lambda _: ())
+    await until(lambda: bool(stage.calls()), 60)
+    await elsewhere(stage, "r-1")
+    (made,) = stage.calls()
+    await until(lambda: bool(stage.calls("tool_cancel")), 60)
+    stage.tools.answer(made, {"kind": "ok", "value": "late"})
+    await until(lambda: stage.open_records() == {}, 60)
+
+    (ended,) = stage.steps("tool_ended")
+    assert ended["outcome"]["kind"] == "cancelled"
+    assert terminals(stage.broker) == {"r-1": "dead_letter"}
+    await stage.end()
+
+
+@on_virtual_time
+async def test_its_children_end_as_cancelled() -> None:
+    stage = DelegatingStage(FAN_OUT)
+    stage.provider.child_s = 30
+    await stage.worker.open()
+    stage.publish("r-1")
+    await until(lambda: len(stage.asked_calls()) == 2, 60)
+    await elsewhere(stage, "r-1")
+    await until(lambda: len(terminals(stage.broker)) == 3, 100)
+
+    causes = [event["cause"]["kind"] for event in events(stage.broker, DEAD_LETTERS)]
+    assert sorted(causes) == ["cancelled", "cancelled", "unknown_agent"]
+    assert stage.open_records() == {}
+    await stage.end()
