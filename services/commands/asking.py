@@ -3,10 +3,9 @@
 import asyncio
 import shlex
 import sys
-import time
 from codecs import BOM_UTF8
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -18,17 +17,12 @@ from rich.table import Column
 
 from answerbus.client import NoAnswerYet
 from answerbus.client.bus import Bus
-from answerbus.client.errors import BusUnavailable
 from answerbus.client.request_id import new_id
 from answerbus.client.timeout import timeout_s_default
-from answerbus.envelope import Undecodable
-from answerbus.event import AnyOutcome, Event
-from answerbus.outcome import Result, RetryRequest
-from answerbus.private.ledger import AccountRecord
+from answerbus.event import AnyOutcome
+from answerbus.outcome import Result
 from answerbus.registry import Registry
 from answerbus.request import Request
-from answerbus.request_key import RequestKey
-from answerbus.topics import LEDGER, RETRIES, Topic
 from services.command_line import (
     EXIT_CTRL_C,
     bus_of,
@@ -40,13 +34,9 @@ from services.command_line import (
 )
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.following import show_to_end
-from services.commands.kafka_away import KafkaAway, end_notices
+from services.commands.notices import Notices
 from services.commands.show_outcome import show
 from services.console.views.units import usd
-from services.operators.adapters.reader import reading
-from services.operators.records.decoded import decoded
-from services.operators.records.event_line import retry_text
-from services.operators.records.stored import RetryEnded
 from services.settings import plugins
 from services.settings.settings import KafkaSettings, from_environment
 from services.text.counted import count_text
@@ -54,11 +44,6 @@ from services.text.escaping import json_line, plain, plain_json
 
 How = Literal["publish", "wait", "follow"]
 QUEUED = "queued: waits for a worker"
-NO_WORKER = "still queued: does a worker run? `answerbus doctor` says so"
-NO_WORKER_AFTER_S = 10.0
-IN_PLACE_S_MAX = 2.0  # longer than this no request waits for its spinner
-
-Say = Callable[[str], None]
 
 
 def ask_once(
@@ -191,56 +176,6 @@ async def _waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncI
     columns = (SpinnerColumn(), TimeElapsedColumn(), description)
     with Progress(*columns, console=console, transient=True) as progress:
         row = progress.add_task(QUEUED)
-        in_place = asyncio.Event()
-        progress_task = asyncio.create_task(
-            _show_progress(
-                bus, request, in_place, lambda text: progress.update(row, description=text)
-            )
-        )
-        try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(in_place.wait(), IN_PLACE_S_MAX)
+        notices = Notices(bus, request, lambda text: progress.update(row, description=text))
+        async with notices.given():
             yield
-        finally:
-            await end_notices(progress_task)
-
-
-async def _show_progress(bus: Bus, request: Request, in_place: asyncio.Event, say: Say) -> None:
-    try:
-        await _follow_state(bus, (RETRIES, LEDGER), request, in_place, say)
-    except BusUnavailable:  # only operators have a right to the ledger
-        await _follow_state(bus, (RETRIES,), request, in_place, say)
-
-
-async def _follow_state(
-    bus: Bus, topics: Collection[Topic], request: Request, in_place: asyncio.Event, say: Say
-) -> None:
-    async with reading(bus, topics, workflow_id=request.workflow_id, from_start=False) as reader:
-        in_place.set()
-        began, is_known = time.monotonic(), LEDGER not in topics
-        away = KafkaAway(str(bus.servers), say)
-        async for batch in reader.follow():
-            away.look(is_connected=reader.is_connected)
-            for stored in batch:
-                if text := progress_text(decoded(stored).event, request):
-                    is_known = True
-                    say(text)
-            is_late = time.monotonic() - began > NO_WORKER_AFTER_S
-            if not is_known and is_late and reader.is_connected:
-                say(NO_WORKER)
-
-
-def progress_text(event: Event | RetryEnded | Undecodable, request: Request) -> str | None:
-    """The event of an awaited request in a record; None if it is about others."""
-    match event:
-        case RetryRequest() if RequestKey.of(event) == RequestKey.of(request):
-            return f"waits for {retry_text(event)}"
-        case AccountRecord() if event.account_id == request.account_id:
-            for spend in event.in_flight:
-                if spend.request_id == request.request_id:
-                    return f"attempt {spend.attempt} is under way for profile {request.profile}"
-            if any(one.request_id == request.request_id for one in event.open):
-                return "waits for its next attempt"
-            return None
-        case _:
-            return None

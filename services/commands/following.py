@@ -19,7 +19,8 @@ from answerbus.event import AnyOutcome
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
 from services.command_line import screen
-from services.commands.kafka_away import kafka_watched, warn
+from services.commands.kafka_away import warn
+from services.commands.notices import Notices
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import RunLine, lines_of, tree_of
 from services.text.escaping import json_line
@@ -32,13 +33,22 @@ ID_KNOWN = timedelta(days=1)  # how long workers know ids
 async def show_to_end(
     client: Client, bus: Bus, request: Request, timeout_s: float, *, as_json: bool
 ) -> AnyOutcome:
-    """As `follow_to_end`, on the standard streams; they say that Kafka is away, too."""
+    """As `follow_to_end`, on the standard streams, with notices about what it waits for."""
     if as_json:
-        async with kafka_watched(bus, request.workflow_id, warn):
-            return await follow_to_end(client, request, timeout_s, show_json)
+        notices = Notices(bus, request, warn, has_progress=False)
+        return await _show(client, notices, timeout_s, show_json)
     with RunView(screen(is_data=False), request) as view:
-        async with kafka_watched(bus, request.workflow_id, view.say):
-            return await follow_to_end(client, request, timeout_s, view.show)
+        notices = Notices(bus, request, view.say, has_progress=False)
+        return await _show(client, notices, timeout_s, view.show)
+
+
+async def _show(client: Client, notices: Notices, timeout_s: float, show: Show) -> AnyOutcome:
+    def take(followed: Followed) -> None:
+        notices.is_taken = True
+        show(followed)
+
+    async with notices.given():
+        return await follow_to_end(client, notices.request, timeout_s, take)
 
 
 async def follow_to_end(

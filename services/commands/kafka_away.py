@@ -1,15 +1,9 @@
 """Says that Kafka is away while a command waits for records, and that it is back."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
-from answerbus.client.bounded import take_error
-from answerbus.client.bus import Bus
-from answerbus.topics import RESULTS
 from services.command_line import stderr
-from services.operators.adapters.reader import reading
 
 AWAY_AFTER_S = 5.0  # a connection that is made again at once is not worth a line
 
@@ -34,32 +28,6 @@ class KafkaAway:
         elif not self._is_said and now - self._since >= AWAY_AFTER_S:
             self._is_said = True
             self._say(f"No connection to Kafka at {self._servers}: this goes on once it is back.")
-
-
-@asynccontextmanager
-async def kafka_watched(
-    bus: Bus, workflow_id: str, say: Callable[[str], None]
-) -> AsyncIterator[None]:
-    """Notices for as long as the block lasts, from a reader of its own."""
-    task = asyncio.create_task(_watch(bus, workflow_id, say))
-    try:
-        yield
-    finally:
-        await end_notices(task)
-
-
-async def end_notices(task: "asyncio.Task[None]") -> None:
-    """End what only prints notices: also a failure of it takes the place of no outcome."""
-    task.cancel()
-    await asyncio.wait([task])
-    take_error(task)
-
-
-async def _watch(bus: Bus, workflow_id: str, say: Callable[[str], None]) -> None:
-    async with reading(bus, (RESULTS,), workflow_id=workflow_id, from_start=False) as reader:
-        away = KafkaAway(str(bus.servers), say)
-        async for _ in reader.follow():
-            away.look(is_connected=reader.is_connected)
 
 
 def warn(text: str) -> None:

@@ -1,6 +1,5 @@
 """What is told of a request while someone waits for its outcome."""
 
-import asyncio
 from io import StringIO
 from typing import Any
 
@@ -14,7 +13,8 @@ from answerbus.event import Event
 from answerbus.request import Context, Request, TextRef
 from services.command_line import PlainConsole, workflow_command
 from services.commands import asking
-from services.commands.asking import interrupted_text, progress_text
+from services.commands.asking import interrupted_text
+from services.commands.notices import Notices, progress_text
 from tests.unit.operators.stored_examples import body_of, stored
 
 MINE = Request(
@@ -103,11 +103,11 @@ def test_an_id_that_begins_as_an_option_is_no_option_of_the_command() -> None:
 async def test_a_long_text_leaves_room_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"No connection to Kafka at {','.join(['kafka.example:9092'] * 5)}."
 
-    async def told(_bus: object, _request: object, there: asyncio.Event, say: asking.Say) -> None:
-        say(text)
-        there.set()
+    async def told(given: Notices) -> None:
+        given.say(text)
+        given.in_place.set()
 
-    monkeypatch.setattr(asking, "_show_progress", told)
+    monkeypatch.setattr(Notices, "_give", told)
     written = StringIO()
     console = PlainConsole(file=written, force_terminal=True, color_system=None, width=60)
     async with asking._waiting_shown(Bus("localhost:9092", "answerbus", {}), MINE, console):

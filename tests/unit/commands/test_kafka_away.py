@@ -13,16 +13,17 @@ from answerbus.event import AnyOutcome
 from answerbus.registry import Registry
 from answerbus.topics import LEDGER
 from services.command_line import bus_of, stderr
-from services.commands import asking, chatting, following, kafka_away, watch
-from services.commands.asking import NO_WORKER, NO_WORKER_AFTER_S
+from services.commands import asking, chatting, following, kafka_away, notices, watch
 from services.commands.chatting import Chat
 from services.commands.following import follow_to_end
-from services.commands.kafka_away import AWAY_AFTER_S, KafkaAway, kafka_watched
+from services.commands.kafka_away import AWAY_AFTER_S, KafkaAway
+from services.commands.notices import NO_WORKER, NO_WORKER_AFTER_S, Notices
 from services.operators.records.record_filter import RecordFilter
 from services.settings.settings import KafkaSettings
 
 AWAY = "No connection to Kafka at kafka:9092: this goes on once it is back."
 BACK = "Kafka at kafka:9092 answers again."
+KAFKA = KafkaSettings(bootstrap_servers="kafka:9092")
 
 
 def test_kafka_is_reported_away_once_and_back_once() -> None:
@@ -67,30 +68,18 @@ def be_away_for_a_while(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> 
         yield Reader()
 
     clock = SimpleNamespace(monotonic=lambda: now[0])
-    for timed in (asking, kafka_away):
+    for timed in (notices, kafka_away):
         monkeypatch.setattr(timed, "time", clock)
     monkeypatch.setattr(module, "reading", reading)
     return is_back
-
-
-async def test_ask_asks_for_workers_once_kafka_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    be_away_for_a_while(asking, monkeypatch)
-    bus: Any = SimpleNamespace(servers="kafka:9092")
-    request: Any = SimpleNamespace(workflow_id="w")
-
-    await asking._follow_state(bus, (LEDGER,), request, asyncio.Event(), said.append)
-
-    assert said == [AWAY, BACK, NO_WORKER]
 
 
 async def test_watch_says_beside_its_records_that_kafka_is_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     be_away_for_a_while(watch, monkeypatch)
-    settings = KafkaSettings(bootstrap_servers="kafka:9092")
 
-    await watch._watch(settings, RecordFilter(), from_start=False, limit=None, as_json=True)
+    await watch._watch(KAFKA, RecordFilter(), from_start=False, limit=None, as_json=True)
 
     written = capsys.readouterr()
     assert (written.out, written.err.splitlines()) == ("", [AWAY, BACK])
@@ -98,15 +87,14 @@ async def test_watch_says_beside_its_records_that_kafka_is_away(
 
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("command", ["ask", "chat"])
-async def test_a_run_that_is_followed_says_that_kafka_is_away(
+async def test_a_run_that_is_followed_says_that_kafka_is_away_and_that_no_worker_takes_it(
     command: str,
     *,
     as_json: bool,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    is_back = be_away_for_a_while(kafka_away, monkeypatch)
-    settings = KafkaSettings(bootstrap_servers="kafka:9092")
+    is_back = be_away_for_a_while(notices, monkeypatch)
     fake, request = FakeClient(), Chat.of("support", "w", None, 1).turn("Hello", "r-1")
     fake.prepare(answered("Good evening."))
 
@@ -117,12 +105,30 @@ async def test_a_run_that_is_followed_says_that_kafka_is_away(
     monkeypatch.setattr(following, "follow_to_end", follow)
     monkeypatch.setattr(asking, "client_of", lambda *_: fake)
     if command == "ask":
-        await asking._follow(settings, Registry(), request, 60, as_json=as_json)
+        await asking._follow(KAFKA, Registry(), request, 60, as_json=as_json)
     else:
         chat = Chat.of("support", "w", None, 1)
-        await chatting._turn((fake, bus_of(settings)), chat, "Hello", 60, as_json=as_json)
+        await chatting._turn((fake, bus_of(KAFKA)), chat, "Hello", 60, as_json=as_json)
 
-    assert capsys.readouterr().err.splitlines()[:2] == [AWAY, BACK]
+    assert capsys.readouterr().err.splitlines()[:3] == [AWAY, BACK, NO_WORKER]
+
+
+async def test_an_event_of_a_run_shows_that_a_worker_has_taken_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    be_away_for_a_while(notices, monkeypatch)
+    said: list[str] = []
+    fake, request = FakeClient(), Chat.of("support", "w", None, 1).turn("Hello", "r-1")
+    fake.prepare(answered("Good evening."))
+    given = Notices(bus_of(KAFKA), request, said.append, has_progress=False)
+    monkeypatch.setattr(Notices, "_give", lambda _: asyncio.sleep(0))
+    monkeypatch.setattr(notices, "IN_PLACE_S_MAX", 0.0)
+
+    async with fake:
+        await following._show(fake, given, 60, lambda _: None)
+    await given._follow((LEDGER,))
+
+    assert said == [AWAY, BACK]
 
 
 @pytest.mark.parametrize("command", ["ask", "follow"])
@@ -138,13 +144,12 @@ async def test_a_reader_that_fails_takes_the_place_of_no_outcome(
         yield
 
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(asking, "IN_PLACE_S_MAX", 0.0)
-    for module in (asking, kafka_away):
-        monkeypatch.setattr(module, "reading", reading)
+    monkeypatch.setattr(notices, "IN_PLACE_S_MAX", 0.0)
+    monkeypatch.setattr(notices, "reading", reading)
     bus, request = bus_of(KafkaSettings()), Chat.of("support", "w", None, 1).turn("Hello", "r-1")
     waiting = {
         "ask": asking._waiting_shown(bus, request, stderr()),
-        "follow": kafka_watched(bus, "w", print),
+        "follow": Notices(bus, request, print, has_progress=False).given(),
     }
     async with waiting[command]:
         await has_failed.wait()
