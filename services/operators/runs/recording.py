@@ -1,10 +1,11 @@
 """From the events of one workflow to its cassette; pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from answerbus.agent import AgentId
 from answerbus.cassette import Cassette, RecordedRequest
 from answerbus.dead_letter import ConflictingId, DeadLetter, RequestTooLarge, UndecodableCause
 from answerbus.event import AnyOutcome, Event
@@ -63,9 +64,8 @@ class Recording:
     @property
     def unknown_definitions(self) -> Mapping[str, str]:
         """By digest the agents, such as `support`, whose definitions were not among the events."""
-        lacking = (one for one in self._found.values() if one.definition is None)
-        steps = (next(iter(_steps(one)), None) for one in lacking)
-        return {step.agent.digest: step.agent.name for step in steps if step}
+        agents = (_agent(one) for one in self._found.values() if one.definition is None)
+        return {agent.digest: agent.name for agent in agents if agent}
 
     def cassette(
         self,
@@ -78,7 +78,7 @@ class Recording:
         `only` is the request that is wanted, with those that its run asked.
         """
         requests = [
-            _request(one, one.definition or definitions.get(_digest(one)), rules)
+            _request(one, _definition(one, definitions), rules)
             for one in self._found.values()
             if one.request and (only is None or _is_of(one.request, only))
         ]
@@ -94,12 +94,19 @@ class Recording:
         return self._found.setdefault(name, _Recorded())
 
 
-def _steps(one: _Recorded) -> Iterable[Step]:
-    return (event for event in one.events.values() if isinstance(event, Step))
+def _agent(one: _Recorded) -> AgentId | None:
+    """As its steps say; a run that has answered at once has an outcome alone."""
+    for event in one.events.values():
+        if isinstance(event, Step):
+            return event.agent
+    return one.outcome.run.agent if one.outcome and one.outcome.run else None
 
 
-def _digest(one: _Recorded) -> str:
-    return next((step.agent.digest for step in _steps(one)), "")
+def _definition(
+    one: _Recorded, definitions: Mapping[str, AgentDefinition]
+) -> AgentDefinition | None:
+    agent = _agent(one)
+    return one.definition or (definitions.get(agent.digest) if agent else None)
 
 
 def _is_of(request: Request, only: str) -> bool:

@@ -108,3 +108,19 @@ def test_digests_of_answers_stay_though_they_have_many_digits() -> None:
     assert one.prior[0].answer == {"to": "***, ***"}
     assert one.prior[0].answer_digest == DIGITS
     assert PERSON not in one.model_dump_json()
+
+
+def test_of_a_run_without_steps_the_outcome_names_the_definition() -> None:
+    """Its own records are gone with its end."""
+    definition = event("run/malformed_text").definition  # type: ignore[union-attr]
+    agent = {"name": "support", "version": 3, "digest": DIGITS}
+    summary = {"agent": agent, "steps": 0, "tool_calls": 0}
+    answer = event("result/text", request_id="r-1", workflow_id=WORKFLOW, run=summary)
+    recording = Recording(WORKFLOW)
+    for one in (asked("r-1"), answer):
+        recording.take(one)
+
+    assert recording.unknown_definitions == {DIGITS: "support"}
+    cassette = recording.cassette({DIGITS: definition})
+    assert cassette is not None
+    assert cassette.requests[0].definition == definition
