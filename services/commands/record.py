@@ -17,7 +17,8 @@ from answerbus.private.runs import AgentDefinition
 from answerbus.problems import problems_of
 from answerbus.redaction import RedactionRule
 from answerbus.topics import OUTCOMES, REQUESTS, RUNS, STEPS
-from services.command_line import Config, bus_of, stderr, stdout
+from services.command_line import Config, bus_of, refuse, stderr, stdout
+from services.commands.private_records import hidden_runs
 from services.commands.replay.loading import loaded_once, report_unavailable_ids
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
@@ -96,8 +97,9 @@ def record(
 ) -> None:
     """Record a workflow, or a dead letter as a test, to be played again without Kafka.
 
-    Exit code 1: none of its requests is kept. Ids, names, digests, definitions of agents
-    and schemas are never redacted. `answerbus play` and tests read the file.
+    Exit code 1: none of its requests is kept, or there is no right to read the steps of its
+    runs. Ids, names, digests, definitions of agents and schemas are never redacted.
+    `answerbus play` and tests read the file.
     """
     if (workflow is None) == (dead_letter is None):
         raise typer.BadParameter("either --workflow or --dead-letter")
@@ -163,12 +165,16 @@ async def _recorded(
 
         definitions = await known_definitions(bus, settings, unknown.values())
     try:
-        return wanted, recording.cassette(definitions, rules, wanted.request_id)
+        cassette = recording.cassette(definitions, rules, wanted.request_id)
     except ValidationError as error:
         problem = problems_of(error, None)[0]
         raise typer.BadParameter(
             f"By these rules it is no cassette, or too large: {problem.path}, {problem.expected}."
         ) from None
+    has_runs = cassette is not None and any(one.request.agent for one in cassette.requests)
+    if has_runs and (hidden := await hidden_runs(bus, (STEPS,))):
+        refuse(hidden)
+    return wanted, cassette
 
 
 async def _named(bus: Bus, dead_letter: str) -> _Wanted:

@@ -97,6 +97,9 @@ def exchanges_of(
         return Unplayable(
             "its prompts depend on what is not recorded (a composition, thoughts, or a replay)"
         )
+    ran = recorded.outcome and recorded.outcome.run
+    if ran and len([*recorded.steps]) < ran.steps:
+        return Unplayable(f"not all of its steps are recorded, of which it had {ran.steps:,}")
     return _of_run(recorded, definition, registry)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from answerbus.agent import RunSummary
 from answerbus.cassette import Cassette, RecordedRequest
 from answerbus.outcome import Result
 from answerbus.private.runs import AgentDefinition
@@ -118,6 +119,21 @@ def test_a_change_that_no_step_depends_on_is_none(tmp_path: Path) -> None:
     settings = SETTINGS.replace("steps_max = 12", "steps_max = 13")
 
     assert play(tmp_path, settings, recorded())[0] == 0
+
+
+@pytest.mark.parametrize(("steps", "code"), [(1, 0), (2, 1)])
+def test_a_run_whose_steps_are_not_all_there_cannot_be_played(
+    steps: int, code: int, tmp_path: Path
+) -> None:
+    one = recorded()
+    agent = next(one.steps).agent
+    ran = RunSummary(agent=agent, steps=steps, tool_calls=1)
+    outcome = one.outcome and one.outcome.model_copy(update={"run": ran})
+    found = play(tmp_path, SETTINGS, one.model_copy(update={"outcome": outcome}))
+
+    assert found[0] == code
+    said = "not all of its steps are recorded, of which it had 2\n"
+    assert found[1].startswith(f"{tmp_path / '0.json'}: r-1, {said}") is bool(code)
 
 
 def test_a_file_that_is_no_cassette_is_a_wrong_argument(tmp_path: Path) -> None:

@@ -7,9 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from answerbus.cassette import Cassette
+from answerbus.topics import STEPS
 from services import cli
 from services.commands import record
+from services.operators.runs.recording import Recording
 from tests.unit.commands.test_play import recorded
+from tests.unit.operators.runs.events import WORKFLOW, asked
 
 
 @pytest.mark.parametrize("test", ["there.py", "cassette.json", "elsewhere/test_new.py"])
@@ -27,6 +30,29 @@ def test_nothing_is_written_where_the_test_cannot_be(
 
     assert done.exit_code == 2, done.output
     assert "--test: a new file" in done.stderr
+    assert not out.exists()
+
+
+def test_a_run_whose_steps_are_hidden_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording(WORKFLOW)
+    recording.take(asked("r-1", agent={"name": "support"}))
+
+    async def recording_of(*_: object) -> Recording:
+        return recording
+
+    async def hidden_runs(_bus: object, topics: object) -> str:
+        assert topics == (STEPS,)
+        return "no right to Read"
+
+    monkeypatch.setattr(record, "recording_of", recording_of)
+    monkeypatch.setattr(record, "hidden_runs", hidden_runs)
+    out = tmp_path / "cassette.json"
+    command = ["record", "--workflow", WORKFLOW, "--out", str(out)]
+    done = CliRunner().invoke(cli.application(), command)
+
+    assert (done.exit_code, done.stderr) == (1, "no right to Read\n")
     assert not out.exists()
 
 
