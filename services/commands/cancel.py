@@ -47,7 +47,11 @@ def cancel(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """End an open request, or all of a workflow. Exit code 1: nothing was open."""
+    """End an open request, or all of a workflow. Exit code 1: nothing was open.
+
+    Also 1 if no worker has read the cancellation yet. A request that no worker has read yet is
+    cancelled as soon as one does: exit code 0.
+    """
     settings, who = from_environment(config).kafka, operator(by)
     if request is None and workflow is None:
         raise typer.BadParameter("Name a request, or a workflow with --workflow.")
@@ -65,7 +69,8 @@ def cancel(
         typer.echo(json_lines(data))
     else:
         stdout().print(plain_line(said_of(request, found, applied)), markup=False)
-    if applied is None or applied.effect not in ("cancelled", "remembered"):
+    done = ("cancelled",) if request is None else ("cancelled", "remembered")
+    if applied is None or applied.effect not in done:
         raise typer.Exit(EXIT_NOT_DONE)
 
 

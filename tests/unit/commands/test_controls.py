@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 import typer
 from pydantic import JsonValue
+from typer.testing import CliRunner
 
 from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
+from services import cli
 from services.command_line import stdout
+from services.commands import cancel
 from services.commands.approvals import changed_args, check, json_of
 from services.commands.cancel import said_of
 from services.operators.runs.fold import RunFold
@@ -100,6 +103,29 @@ def test_a_workflow_without_an_open_request_is_not_said_to_be_cancelled() -> Non
 
     assert said_of(None, "w", remembered).startswith("The workflow w has no open request.")
     assert "has read the request yet" in said_of("r-1", "w", remembered)
+
+
+@pytest.mark.parametrize(
+    ("request_id", "effect", "code"),
+    [
+        ("r-1", "remembered", 0),
+        ("r-1", "nothing", 1),
+        (None, "remembered", 1),
+        (None, "cancelled", 0),
+    ],
+)
+def test_a_script_learns_from_the_exit_code_whether_anything_was_open(
+    request_id: str | None, effect: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied = event("control_applied/nothing", effect=effect)
+
+    async def cancelled(*_: object) -> object:
+        return applied
+
+    monkeypatch.setattr(cancel, "_cancel", cancelled)
+    command = ["cancel", *filter(None, [request_id]), "--workflow", "w", "--reason", "r", "--yes"]
+
+    assert CliRunner().invoke(cli.application(), command).exit_code == code
 
 
 def _editor(folder: Path, python: str) -> str:
