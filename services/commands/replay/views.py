@@ -13,11 +13,11 @@ from answerbus.dead_letter import Replayed
 from answerbus.wire import format_timestamp
 from services.command_line import stderr
 from services.commands.long_task import HowEnded
+from services.console.views.units import usd
 from services.operators.dead_letters.forecast import Forecast
 from services.operators.dead_letters.groups import Group, Key
 from services.operators.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
 from services.operators.dead_letters.row import BudgetAmounts, DeadLetterRow
-from services.operators.records.money import dollars_of
 from services.operators.records.within_limits import local_time
 from services.text.counted import count_text
 from services.text.escaping import json_lines, plain_line
@@ -185,7 +185,7 @@ def amounts_text(amounts: BudgetAmounts) -> str:
     if amounts.tokens is not None:
         tokens = count_text(amounts.tokens, "token")
     micro_usd = amounts.micro_usd
-    money = "no limit in money" if micro_usd is None else dollars_of(micro_usd)
+    money = "no limit in money" if micro_usd is None else usd(micro_usd)
     return f"{count_text(amounts.attempts, 'attempt')}, {tokens}, {money}"
 
 
@@ -228,7 +228,7 @@ def _time(at_ms: int) -> str:
 def worst_text(amounts: BudgetAmounts) -> str:
     """The most that replays can use; what is not known is left out."""
     tokens = "" if amounts.tokens is None else f", {count_text(amounts.tokens, 'token')}"
-    money = "" if amounts.micro_usd is None else f", {dollars_of(amounts.micro_usd)}"
+    money = "" if amounts.micro_usd is None else f", {usd(amounts.micro_usd)}"
     return f"at most {count_text(amounts.attempts, 'call')}{tokens}{money}"
 
 

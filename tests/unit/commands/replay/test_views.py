@@ -34,7 +34,7 @@ def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
     assert lines[0] == "dead letters  cause             label:tenant"
     assert lines[1] == "1             budget_exhausted  -"
     assert lines[3] == r"1             budget_exhausted  acme\u001b[31m"
-    assert lines[2].endswith("1 attempt, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter@w-0")
+    assert lines[2].endswith("1 attempt, 10 tokens, $0, such as r-2.replay.1.dead-letter@w-0")
     assert lines[-1] == "3 dead letters in 3 groups"
 
 
@@ -115,7 +115,7 @@ def test_status_counts_dead_letters_and_the_fates_of_replays() -> None:
 
 def test_what_has_no_limit_says_so() -> None:
     assert views.amounts_text(BudgetAmounts(3, None, 2_500_000)) == (
-        "3 attempts, any number of tokens, $2.5000"
+        "3 attempts, any number of tokens, $2.50"
     )
     assert (
         views.amounts_text(BudgetAmounts(3, 1_000, None))
