@@ -102,7 +102,7 @@ def print_table(console: Console, table: RenderableType) -> None:
     """Print a table; names are folded, never cut, and only where a terminal limits the width.
 
     Numbers are not wrapped. Lines are longer than those of a terminal in which they, and names of
-    NAME_COLUMNS_MIN, have no room.
+    NAME_COLUMNS_MIN, have no room, with one space between them.
     """
     from rich.table import Table  # noqa: PLC0415 - not needed for --help
 
@@ -111,7 +111,11 @@ def print_table(console: Console, table: RenderableType) -> None:
         column.overflow = "ellipsis" if column.no_wrap else "fold"
         column.max_width = NAME_COLUMNS_MIN if console.is_terminal and not column.no_wrap else None
     unlimited = console.options.update(max_width=PIPE_COLUMNS_MAX)
-    console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    needed = console.measure(table, options=unlimited).maximum
+    if isinstance(table, Table) and table.box is None and needed > console.width:
+        table.padding = (0, 1, 0, 0)
+        needed = console.measure(table, options=unlimited).maximum
+    console.width = max(console.width, needed)
     for column in columns:
         column.max_width = None
     console.print(table)
