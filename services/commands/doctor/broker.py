@@ -49,6 +49,7 @@ RATE_WINDOW = timedelta(hours=1)
 RATE_SECONDS_MIN = 60.0
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
 _IN_SYNC = "min.insync.replicas"
+_UNCLEAN = "unclean.leader.election.enable"
 _OFFSETS_KEPT = "offsets.retention.minutes"
 _LOOK_AGAIN_S = 0.2
 COORDINATOR_LOOKS = 50  # ten seconds: a broker makes `__consumer_offsets` in one or two
@@ -120,23 +121,26 @@ async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluste
         if topic["topic"] in _INTERNAL
     }
     kept = await _offsets_kept_minutes(admin, [broker.nodeId for broker in brokers])
-    in_sync = await _internal_in_sync(admin, [*replicas])
-    return Cluster(len(brokers), min(versions), replicas, kept, in_sync)
+    settings = await _internal_settings(admin, [*replicas])
+    in_sync = {topic: int(value) for topic, name, value in settings if name == _IN_SYNC}
+    unclean = [topic for topic, name, value in settings if (name, value) == (_UNCLEAN, "true")]
+    return Cluster(len(brokers), min(versions), replicas, kept, in_sync, unclean)
 
 
-async def _internal_in_sync(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> Mapping[str, int]:
-    """The setting of each topic whose settings this user may see."""
-    wanted = {_IN_SYNC: None}
+async def _internal_settings(
+    admin: AIOKafkaAdminClient, topics: Sequence[str]
+) -> Sequence[tuple[str, str, str]]:
+    """Topics, names and values, as far as this user may see them."""
+    wanted = {_IN_SYNC: None, _UNCLEAN: None}
     answers = await admin.describe_configs(
         [ConfigResource(ConfigResourceType.TOPIC, topic, wanted) for topic in topics]
     )
-    return {
-        topic: int(value)
+    return [
+        (topic, name, value)
         for answer in answers
         for _code, _text, _type, topic, entries in answer.resources
         for name, value, *_ in entries
-        if name == _IN_SYNC
-    }
+    ]
 
 
 async def _offsets_kept_minutes(admin: AIOKafkaAdminClient, brokers: Sequence[int]) -> int | None:

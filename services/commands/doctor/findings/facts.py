@@ -30,6 +30,9 @@ class Cluster:
     internal_replicas: Mapping[str, int]  # by topic, as far as they exist
     offsets_kept_minutes: int | None = None  # of an empty group, at least; None: not to be seen
     internal_in_sync: Mapping[str, int] = field(default_factory=dict)  # by topic, as far as seen
+    internal_unclean: Sequence[
+        str
+    ] = ()  # those topics that elect leaders without what is committed
 
 
 @dataclass(frozen=True, slots=True)

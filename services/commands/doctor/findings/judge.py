@@ -153,6 +153,7 @@ def _safety(
         for topic, found in topics.items()
         if found.in_force.get("unclean.leader.election.enable") == "true"
     ]
+    unclean += cluster.internal_unclean
     if unclean:
         text = (
             f"unclean.leader.election.enable is true for {', '.join(unclean)}: what is committed "

@@ -263,15 +263,18 @@ def test_topics_that_brokers_do_not_hold_themselves(
 
 def test_unclean_elections() -> None:
     unclean = found(REQUESTS, {"unclean.leader.election.enable": "true"})
+    cluster = replace(WELL.cluster, internal_unclean=["__transaction_state"])
     reported = findings_of(replace(WELL, topics={**WELL.topics, REQUESTS: unclean}))
+    of_kafka = findings_of(replace(WELL, cluster=cluster))
 
-    assert reported["elections"] == (
-        "wrong",
-        (
-            "unclean.leader.election.enable is true for requests: what is committed may vanish; "
-            "set it to false"
-        ),
-    )
+    for name, found_wrong in (("requests", reported), ("__transaction_state", of_kafka)):
+        assert found_wrong["elections"] == (
+            "wrong",
+            (
+                f"unclean.leader.election.enable is true for {name}: what is committed may vanish; "
+                "set it to false"
+            ),
+        )
 
 
 @pytest.mark.parametrize(
