@@ -30,9 +30,7 @@ class Cluster:
     internal_replicas: Mapping[str, int]  # by topic, as far as they exist
     offsets_kept_minutes: int | None = None  # of an empty group, at least; None: not to be seen
     internal_in_sync: Mapping[str, int] = field(default_factory=dict)  # by topic, as far as seen
-    internal_unclean: Sequence[
-        str
-    ] = ()  # those topics that elect leaders without what is committed
+    internal_unclean: Sequence[str] = ()  # of these topics, as far as seen
 
 
 @dataclass(frozen=True, slots=True)
