@@ -195,7 +195,7 @@ async def prepared_requests(client: Client, request: Request) -> None:
     assert_type(await client.publish(request, trace=Trace("a", "b")), Published)
     answer = await client.ask_request(request)
     assert_type(answer, Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter)
-    later = await client.outcome_of("r", "w")
+    later = await client.outcome_of("r", "w", request=request)
     assert_type(later, Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter)
     typed = await client.outcome_of("r", "w", response_model=Route, timeout_s=None)
     assert_type(typed, Result[Route] | UnvalidatedResult | Refusal | DeadLetter)

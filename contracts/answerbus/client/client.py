@@ -183,12 +183,17 @@ class Client:
         *,
         response_model: TypeForm[AnyAnswerT] = JsonValue,  # type: ignore[assignment]
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        request: Request | None = None,
     ) -> "TypedOutcome[AnyAnswerT]":
         """The outcome of a request that anyone published, from the start of retention on.
 
         Waits for it if there is none yet; raises NoAnswerYet at the time-out.
+        With the `request`, as a client published it, outcomes of other records under its id do not
+        count. Without it, a dead letter about an invalid record does, if there is no other yet.
+        Raises ValueError if the request has other ids.
         """
-        outcome = await self._connection.find(request_id, workflow_id, timeout_s)
+        _check_ids(request, request_id, workflow_id)
+        outcome = await self._connection.find(request_id, workflow_id, timeout_s, request)
         if cast("object", response_model) is JsonValue:
             return cast("TypedOutcome[AnyAnswerT]", outcome)
         return AnswerType.of(response_model, self._registry).typed_outcome(outcome)
@@ -259,8 +264,7 @@ class Client:
         do not end the iteration. Without it, one about an invalid record does until a step is seen.
         Raises ValueError if the request has other ids.
         """
-        if request is not None and RequestKey.of(request) != RequestKey(workflow_id, request_id):
-            raise ValueError("`request` has other ids than those that are to be followed")
+        _check_ids(request, request_id, workflow_id)
         return self._connection.follow(request_id, workflow_id, after, since, request)
 
     async def position(self, workflow_id: str) -> str:
@@ -374,3 +378,8 @@ class Client:
 
 def _now() -> datetime:
     return datetime.fromtimestamp(time.time(), UTC)
+
+
+def _check_ids(request: Request | None, request_id: str, workflow_id: str) -> None:
+    if request is not None and RequestKey.of(request) != RequestKey(workflow_id, request_id):
+        raise ValueError("`request` has other ids than those that are asked for")

@@ -178,13 +178,19 @@ class BusConnection:
             if not future.done():
                 future.set_result(found)
 
-    async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> AnyOutcome:
+    async def find(
+        self,
+        request_id: str,
+        workflow_id: str,
+        timeout_s: float | None,
+        request: Request | None = None,
+    ) -> AnyOutcome:
         """The first outcome since the start of retention, or a later one; raises NoAnswerYet."""
         self._open()
         try:
             async with asyncio.timeout(timeout_s):
-                homes = self._layout.homes(workflow_id)
-                return await find_outcome(self._bus, RequestKey(workflow_id, request_id), homes)
+                homes, key = self._layout.homes(workflow_id), RequestKey(workflow_id, request_id)
+                return await find_outcome(self._bus, key, homes, published_record(request))
         except TimeoutError:
             raise NoAnswerYet(request_id, workflow_id, timeout_s) from None
 

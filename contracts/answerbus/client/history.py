@@ -22,10 +22,16 @@ _POLL_MS = 1_000
 _End = Callable[[Record], AnyOutcome | None]
 
 
-async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int]) -> AnyOutcome:
+async def find_outcome(
+    bus: Bus,
+    request: RequestKey,
+    partitions: Collection[int],
+    own: PublishedRecord | None = None,
+) -> AnyOutcome:
     """The first outcome of the request in these partitions; waits until there is one.
 
-    A dead letter of an invalid record under its id counts where nothing else is there by now.
+    `own` is the record that was published, where it is known: see `ends_request`. Else a dead
+    letter of an invalid record under its id counts where nothing else is there by now.
     """
     consumer, places = bus.consumer(auto_offset_reset="earliest"), bus.places(OUTCOMES, partitions)
     async with bus.running(consumer):
@@ -37,8 +43,8 @@ async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             for records in found.values():
                 async for record in in_turns(records):
-                    outcome = outcome_for(record, request)
-                    if outcome is not None and not is_of_record(outcome):
+                    outcome = outcome_for(record, request, own)
+                    if outcome is not None and (own or not is_of_record(outcome)):
                         return outcome
                     of_record = of_record or outcome
             if of_record is not None and not ends:

@@ -228,11 +228,16 @@ class SyncClient:
         *,
         response_model: TypeForm[AnyAnswerT] = JsonValue,  # type: ignore[assignment]
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
+        request: Request | None = None,
     ) -> "TypedOutcome[AnyAnswerT]":
         """See `Client.outcome_of`."""
         return self._thread.call(
             self._client.outcome_of(
-                request_id, workflow_id, response_model=response_model, timeout_s=timeout_s
+                request_id,
+                workflow_id,
+                response_model=response_model,
+                timeout_s=timeout_s,
+                request=request,
             )
         )
 

@@ -110,6 +110,24 @@ async def test_an_outcome_is_found_while_a_partition_of_others_has_no_leader() -
     assert await find_outcome(bus, KEY, [0]) == ANSWER
 
 
+@pytest.mark.parametrize(
+    ("own", "outcome"),
+    [(OTHER, ANSWER), (OWN, RECORD), (None, RECORD)],
+    ids=["another record", "invalid", "unknown"],
+)
+async def test_a_known_request_waits_for_its_own_outcome(
+    own: PublishedRecord | None, outcome: Event
+) -> None:
+    class OneAfterTheOther(Consumer):
+        async def end_offsets(self, places: list[TopicPartition]) -> Mapping[Any, int]:
+            return {place: self._at[place] for place in places}
+
+    consumer: Any = OneAfterTheOther((RECORD, ANSWER))
+    bus = OneBus("there:9092", "answerbus", {}).read_by(consumer)
+    async with asyncio.timeout(LIMIT_S):
+        assert await find_outcome(bus, KEY, [0], own) == outcome
+
+
 async def test_a_run_is_followed_on_after_an_invalid_record_under_its_id() -> None:
     for events in ((RECORD, STEP, ANSWER), (STEP, RECORD, ANSWER)):
         assert await _followed(*events) == [STEP, ANSWER]

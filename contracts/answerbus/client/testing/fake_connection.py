@@ -72,11 +72,18 @@ class FakeConnection(BusConnection):
             raise FakeClientError(_unprepared(request))
         raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s)
 
-    async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> AnyOutcome:
+    async def find(
+        self,
+        request_id: str,
+        workflow_id: str,
+        timeout_s: float | None,
+        request: Request | None = None,
+    ) -> AnyOutcome:
         """See BusConnection."""
         self._check_open()
         await asyncio.sleep(0)
-        outcome = self._outcome_of(RequestKey(workflow_id, request_id))
+        key = RequestKey(workflow_id, request_id)
+        outcome = self._outcome_of(key, published_record(request))
         if outcome is None:
             raise NoAnswerYet(request_id, workflow_id, timeout_s)
         return outcome
