@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from answerbus.tool_call import CallId, ReplyPlace, Token, ToolName, ToolsetName
-from answerbus.tool_result import CallCost
+from answerbus.tool_result import CallCost, counted_cost
 from answerbus.wire import OMIT_FALSY, Digest, Note, Notes, RequestId, Timestamp, Wire, WorkflowId
 
 Question = Annotated[int, Field(ge=1)]
@@ -38,6 +38,21 @@ class Happened(Wire):
     kind: Literal["happened"] = "happened"
     value: JsonValue = None
     micro_usd: CallCost = None
+
+    def __init__(
+        self,
+        /,
+        *,
+        kind: Literal["happened"] = "happened",
+        value: JsonValue = None,
+        micro_usd: float | None = None,
+    ) -> None:
+        # The effect was there whatever it cost: an error here would leave that unknown.
+        cost = counted_cost(micro_usd) or micro_usd
+        members = {"kind": kind, "value": value, "micro_usd": cost}
+        self.__pydantic_validator__.validate_python(members, self_instance=self)
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # reading does not call it
 
 
 class DidNotHappen(Wire):

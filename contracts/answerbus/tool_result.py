@@ -1,5 +1,6 @@
 """Reports of a tool server on a call: progress, and one result."""
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
@@ -42,6 +43,13 @@ ToolOutcome = Annotated[ToolOk | ToolFailure, Field(discriminator="kind")]
 
 
 CallCost = Annotated[int | None, Field(ge=0, le=limits.TOOL_COST_MICRO_USD_MAX), OMIT_NONE]
+
+
+def counted_cost(named: object) -> int | None:
+    """A cost rounded up, and at most the highest; None for what cannot be one, and for none."""
+    if isinstance(named, bool) or not isinstance(named, int | float) or not named > 0:
+        return None
+    return math.ceil(min(named, limits.TOOL_COST_MICRO_USD_MAX))
 
 
 class ToolResult(Wire):

@@ -63,6 +63,9 @@ def test_a_tool_that_may_run_again_needs_no_reconciler() -> None:
     ("found", "said"),
     [
         (Happened(value={"a": 1}, micro_usd=5), {"value": {"a": 1}, "micro_usd": 5}),
+        (Happened(micro_usd=2 * 10**9), {"kind": "happened", "micro_usd": 10**9}),
+        (Happened(micro_usd=7.5), {"kind": "happened", "micro_usd": 8}),
+        ({"kind": "happened", "micro_usd": 2e9}, {"kind": "happened", "micro_usd": 10**9}),
         (DidNotHappen(), {"kind": "did_not_happen"}),
         (NotKnown(), {"kind": "unknown"}),
         ({"kind": "happened", "value": 1}, {"kind": "happened", "value": 1}),

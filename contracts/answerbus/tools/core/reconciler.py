@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from answerbus.reconcile import Finding, NotKnown
-from answerbus.tool_result import ToolFailure, ToolOk
+from answerbus.tool_result import ToolFailure, ToolOk, counted_cost
 from answerbus.tools.core.tool import Tool
 
 Reconciler = Callable[[str, Any], Finding | Awaitable[Finding]]
@@ -33,7 +33,10 @@ def finding_of(outcome: ToolOk | ToolFailure) -> Finding:
     """A reconciler that raises, hangs or returns something else has found nothing out."""
     if isinstance(outcome, ToolFailure):
         return NotKnown()
+    found = outcome.value
+    if isinstance(found, dict) and (cost := counted_cost(found.get("micro_usd"))):
+        found = {**found, "micro_usd": cost}
     try:
-        return _FINDING.validate_python(outcome.value)
+        return _FINDING.validate_python(found)
     except ValidationError:
         return NotKnown()

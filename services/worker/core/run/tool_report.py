@@ -4,7 +4,6 @@ A cost that is too high counts as the highest, and a fraction is rounded up: the
 without it.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -15,7 +14,13 @@ from answerbus.event import Event
 from answerbus.explain import problems_text
 from answerbus.failure import Problem
 from answerbus.limits import NOTES_MAX, REASON_BYTES_MAX, TOOL_COST_MICRO_USD_MAX
-from answerbus.tool_result import INPUT_REQUIRED, ToolFailure, ToolProgress, ToolResult
+from answerbus.tool_result import (
+    INPUT_REQUIRED,
+    ToolFailure,
+    ToolProgress,
+    ToolResult,
+    counted_cost,
+)
 from answerbus.wire import clip
 
 OPTIONAL = {
@@ -154,9 +159,4 @@ def _notes(body: Mapping[str, JsonValue], fields: frozenset[str]) -> Iterator[st
 
 
 def _counted(field: str, value: JsonValue) -> int | None:
-    """A cost rounded up, and at most the highest; None for what cannot be one."""
-    if field not in _COSTS or isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if value <= 0:
-        return None
-    return min(math.ceil(value), TOOL_COST_MICRO_USD_MAX)
+    return counted_cost(value) if field in _COSTS else None
