@@ -8,6 +8,7 @@ import pytest
 from genai_prices.data_snapshot import get_snapshot
 from pydantic import TypeAdapter
 
+from answerbus.budget import Usage
 from services.settings.profiles import AzureProfile, Profile
 from services.worker.adapters import backends
 from services.worker.adapters.providers.kinds.azure import AzureKind
@@ -119,6 +120,7 @@ def test_a_server_of_ones_own_has_no_listed_price() -> None:
 
 AZURE = {"provider": "azure", "resource": "ours", "model": "d", "priced_as": "gpt-4.1"}
 GATEWAY = {**OPENAI, "base_url": "http://localhost:8081/v1", "price": OWN}
+ELSEWHERE = {"base_url": "http://localhost:8081"}
 CLAUDE = {"provider": "anthropic", "model": "m", "price": {"input_usd": 4, "output_usd": 20}}
 
 
@@ -136,6 +138,9 @@ CLAUDE = {"provider": "anthropic", "model": "m", "price": {"input_usd": 4, "outp
         (AZURE, "none", "minutes"),  # a deployment may have priority as its own tier
         ({**AZURE, "service_tier": "default"}, "standard", "minutes"),
         (GATEWAY, "none", "minutes"),
+        ({**CLAUDE, **ELSEWHERE}, "none", "minutes"),  # a gateway may mark what it caches
+        ({**CLAUDE, **ELSEWHERE, "service_tier": "standard_only"}, "standard", "minutes"),
+        ({**CLAUDE, **ELSEWHERE, "price": {**OWN, "cache_write_1h_usd": 2}}, "none", "hour"),
         ({"provider": "gemini", "model": "gemini-2.5-flash"}, "standard", "not"),
         (
             {"provider": "gemini", "model": "gemini-2.5-flash", "service_tier": "priority"},
@@ -151,6 +156,14 @@ def test_what_a_call_may_cost_follows_from_what_its_profile_asks_for(
 
     assert found is not None
     assert (found.asked, found.kept) == (asked, kept)
+
+
+def test_what_a_gateway_writes_to_a_cache_is_within_what_the_call_reserved() -> None:
+    found = tariff_of(profile({**CLAUDE, **ELSEWHERE}), NOW)
+    written = Usage(input_tokens=1_000, output_tokens=10, cache_write_tokens=1_000)
+
+    assert found is not None
+    assert found.priced(written, None)[0].micro_usd == found.most(1_000, 10) == 5_200
 
 
 class Untiered(AzureKind):

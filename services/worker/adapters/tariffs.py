@@ -6,7 +6,15 @@ from decimal import Decimal
 
 from services.settings.profiles import Price, Profile, ReachedProfile, ScriptedProfile, TokenPrice
 from services.worker.adapters.providers.kinds.known import kind_of
-from services.worker.core.attempt.tariff import STANDARD, Rates, Tariff, TierPrices, picodollars
+from services.worker.core.attempt.tariff import (
+    NO_TIER,
+    STANDARD,
+    Kept,
+    Rates,
+    Tariff,
+    TierPrices,
+    picodollars,
+)
 
 
 def tariff_of(profile: Profile, now: datetime) -> Tariff | None:
@@ -16,7 +24,13 @@ def tariff_of(profile: Profile, now: datetime) -> Tariff | None:
         return Tariff(own, STANDARD, "minutes") if own else None
     kind, price = kind_of(profile), profile.price
     prices = _own(price, kind.cache_write_factors()) if price else _listed(profile, now)
-    return Tariff(prices, kind.asked_tier(profile), kind.kept(profile)) if prices else None
+    if not prices:
+        return None
+    asked, kept = kind.asked_tier(profile), kind.kept(profile)
+    if price and profile.base_url is not None:  # a gateway may do what its caller did not ask for
+        asked = asked if getattr(profile, "service_tier", None) else NO_TIER
+        kept = _kept_by_gateway(price) if kept == "not" else kept
+    return Tariff(prices, asked, kept)
 
 
 def has_listed_price(profile: Profile) -> bool:
@@ -41,6 +55,12 @@ def _listed(profile: ReachedProfile, now: datetime) -> Mapping[str, TierPrices] 
     from services.worker.adapters.providers.prices import known_prices  # noqa: PLC0415
 
     return known_prices(*listed, now)
+
+
+def _kept_by_gateway(price: Price) -> Kept:
+    """For minutes; for an hour only where that has a price, as it is the dearer one."""
+    all_prices = (price, *price.tiers.values())
+    return "minutes" if all(it.cache_write_1h_usd is None for it in all_prices) else "hour"
 
 
 def _own(price: Price, factors: tuple[Decimal, Decimal]) -> Mapping[str, TierPrices]:
