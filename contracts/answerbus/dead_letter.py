@@ -94,7 +94,7 @@ class DeadLetter(Wire):
         """In a notebook: why, and what to do."""
         shown = {
             "why": died_text(self.cause, [prior.failure for prior in self.prior]),
-            "what to do": remedy(self.cause),
+            "what to do": remedy(self.cause, of_run=self.run is not None),
             "dead letter": self.dead_letter_id,
         }
         return html_table("dead letter", shown.items())
@@ -112,7 +112,8 @@ class DeadLetterError(OutcomeError):
         self.outcome: DeadLetter = outcome
 
     def __str__(self) -> str:
-        return f"{self.outcome} {remedy(self.outcome.cause)}"
+        it = self.outcome
+        return f"{it} {remedy(it.cause, of_run=it.run is not None)}"
 
 
 def dead_letter_id(request_id: str, topic: str) -> str:

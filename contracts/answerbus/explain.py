@@ -6,6 +6,7 @@ from typing import assert_never
 from answerbus import cause as causes
 from answerbus import failure as failures
 from answerbus.failure import Problem
+from answerbus.limits import ATTEMPTS_DEFAULT
 
 
 def problem_text(problem: Problem) -> str:
@@ -148,7 +149,9 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             assert_never(cause)
 
 
-def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for each cause
+def remedy(  # noqa: C901, PLR0912 - one arm for each cause
+    cause: causes.Cause, *, of_run: bool = False
+) -> str:
     """The next step for the asking service or an operator."""
     match cause:
         case causes.UndecodableCause() | causes.RequestTooLarge():
@@ -169,6 +172,12 @@ def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for eac
             return "Ask for less at once."
         case causes.BudgetExhausted(budget=str()):
             return "Wait for the next day or month of UTC, or raise the budget in the settings."
+        case causes.BudgetExhausted(which="attempts") if of_run:
+            return (
+                "A run takes an attempt for each step and child: ask with more `attempts` in its "
+                f"`budget` (one that names none has {ATTEMPTS_DEFAULT}), or replay it with a "
+                "budget of its own."
+            )
         case causes.BudgetExhausted():
             return "Replay it with a budget of its own, or ask under another workflow."
         case causes.DeadlinePassed():

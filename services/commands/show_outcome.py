@@ -54,7 +54,7 @@ def _dead_letter(dead_letter: DeadLetter) -> Panel:
         "red",
         Text(died_text(dead_letter), "bold"),
         *(Text(line, "dim") for line in attempts),
-        Text(remedy(dead_letter.cause)),
+        Text(remedy(dead_letter.cause, of_run=dead_letter.run is not None)),
         Text(f"Its id is {plain_line(dead_letter.dead_letter_id)}", "dim"),
     )
 

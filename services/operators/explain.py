@@ -34,6 +34,6 @@ def cause_text(cause: Cause) -> str:
     return plain(explain.cause_text(cause))
 
 
-def remedy(cause: Cause) -> str:
+def remedy(cause: Cause, *, of_run: bool = False) -> str:
     """The next step for the asking service or an operator."""
-    return plain(explain.remedy(cause))
+    return plain(explain.remedy(cause, of_run=of_run))

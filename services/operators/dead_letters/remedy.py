@@ -15,7 +15,7 @@ def remedy_of(dead_letter: DeadLetter) -> str:
     failures = [prior.failure for prior in dead_letter.prior]
     last = getattr(dead_letter.cause, "failure", None) or (failures[-1] if failures else None)
     if last is None or dead_letter.cause.kind not in ENDINGS:
-        return remedy(dead_letter.cause)
+        return remedy(dead_letter.cause, of_run=dead_letter.run is not None)
     return _of_failure(last, _equal_at_the_end(failures))
 
 

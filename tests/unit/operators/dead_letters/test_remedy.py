@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from answerbus.dead_letter import DeadLetter
+from answerbus.dead_letter import DeadLetter, DeadLetterError
 from answerbus.explain import remedy
 from answerbus.failure import Failure
 from services.operators.dead_letters.remedy import remedy_of
@@ -45,6 +45,19 @@ def test_a_reply_without_an_answer_is_not_mended_by_time() -> None:
     replied = remedy_of(dead_letter(SPENT, {"kind": "unavailable", "status": 200}))
 
     assert replied.startswith("The model wrote a tool call or thoughts alone")
+
+
+def test_a_run_without_attempts_left_is_asked_with_more() -> None:
+    agent = {"name": "support", "version": 1, "digest": f"sha256:{'0' * 64}"}
+    run = {"agent": agent, "steps": 3, "tool_calls": 3}
+    body = dead_letter_body(cause=SPENT, prior=[])
+    of_run, alone = (
+        DeadLetter.model_validate_json(json.dumps({**body, **more})) for more in ({"run": run}, {})
+    )
+
+    assert "ask with more `attempts` in its `budget`" in remedy_of(of_run)
+    assert str(DeadLetterError(of_run)).endswith(remedy_of(of_run))
+    assert remedy_of(of_run) != remedy_of(alone) == remedy(alone.cause)
 
 
 @pytest.mark.parametrize("kind", FAILURES)
