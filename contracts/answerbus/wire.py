@@ -56,7 +56,8 @@ class RequestPart(Wire):
     """A request or a part of one, which programs write: there an unknown member is a mistake.
 
     `Budget(usd=1)` would have no limit in dollars. Only calls of the class are so strict, also with
-    dicts for parts: what is read, by validation, may have members of newer senders.
+    dicts for parts: what is read, by validation, may have members of newer senders. A subclass
+    declares its own members; `extra` in its `model_config` holds for what is read alone.
     """
 
     def __init__(self, /, **members: Any) -> None:
