@@ -14,7 +14,10 @@ _AGO = re.compile(r"(\d{1,6})([smhd])")
 
 
 def moment_ms(text: str, now_ms: int) -> int | None:
-    """Since 1970, the time of all that is older; None for what is not a time."""
+    """Since 1970, the time of all that is older; None for what is not a time.
+
+    A time without a zone is of UTC, as all that is shown.
+    """
     if text == TODAY:
         return now_ms - now_ms % _DAY_MS
     ago = _AGO.fullmatch(text)
@@ -23,7 +26,9 @@ def moment_ms(text: str, now_ms: int) -> int | None:
     try:
         # A `+` that was not escaped in an address arrives as a space.
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
-        return max(0, milliseconds(moment.astimezone(UTC)))
+        is_naive = moment.tzinfo is None
+        in_utc = moment.replace(tzinfo=UTC) if is_naive else moment.astimezone(UTC)
+        return max(0, milliseconds(in_utc))
     except (ValueError, OverflowError):
         return None
 
