@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
+from pydantic_core import to_jsonable_python
 
 from answerbus.tool_call import CallId, ReplyPlace, Token, ToolName, ToolsetName
 from answerbus.tool_result import CallCost, counted_cost
@@ -44,12 +45,12 @@ class Happened(Wire):
         /,
         *,
         kind: Literal["happened"] = "happened",
-        value: JsonValue = None,
+        value: object = None,
         micro_usd: float | None = None,
     ) -> None:
-        # The effect was there whatever it cost: an error here would leave that unknown.
+        # The effect was there whatever it cost or gave: an error here would leave that unknown.
         cost = counted_cost(micro_usd) or micro_usd
-        members = {"kind": kind, "value": value, "micro_usd": cost}
+        members = {"kind": kind, "value": to_jsonable_python(value), "micro_usd": cost}
         self.__pydantic_validator__.validate_python(members, self_instance=self)
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # reading does not call it

@@ -3,14 +3,20 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from answerbus.tools import DidNotHappen, Happened, NotKnown, Toolset
 from answerbus.tools.core.function_tool import ToolSignatureError
 from answerbus.tools.questions import AT_ONCE_MAX
 from tests.contracts.tools.channel_in_memory import Broker, Serving, call_body, until
+
+
+class Receipt(BaseModel):
+    paid: date
 
 
 def question_body(call_id: str = "c-1", **changes: Any) -> dict[str, Any]:
@@ -63,6 +69,7 @@ def test_a_tool_that_may_run_again_needs_no_reconciler() -> None:
     ("found", "said"),
     [
         (Happened(value={"a": 1}, micro_usd=5), {"value": {"a": 1}, "micro_usd": 5}),
+        (Happened(value=Receipt(paid=date(2026, 11, 21))), {"value": {"paid": "2026-11-21"}}),
         (Happened(micro_usd=2 * 10**9), {"kind": "happened", "micro_usd": 10**9}),
         (Happened(micro_usd=7.5), {"kind": "happened", "micro_usd": 8}),
         ({"kind": "happened", "micro_usd": 2e9}, {"kind": "happened", "micro_usd": 10**9}),
