@@ -28,7 +28,8 @@ def tariff_of(profile: Profile, now: datetime) -> Tariff | None:
         return None
     asked, kept = kind.asked_tier(profile), kind.kept(profile)
     if price and profile.base_url is not None:  # a gateway may do what its caller did not ask for
-        asked = asked if getattr(profile, "service_tier", None) else NO_TIER
+        names_tier = getattr(profile, "service_tier", None) is not None
+        asked = NO_TIER if asked == STANDARD and not names_tier else asked
         kept = _kept_by_gateway(price) if kept == "not" else kept
     return Tariff(prices, asked, kept)
 
