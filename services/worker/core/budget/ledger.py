@@ -87,7 +87,7 @@ def is_later(place: AppendPosition, other: AppendPosition) -> bool:
 
 
 def sum_of(limit: Budget, own: Budget) -> Budget:
-    """Both together; tokens and money are limited where both are."""
+    """Both together; tokens or money without a limit stay so, and `None` adds none to them."""
     return Budget(
         attempts=min(limit.attempts + own.attempts, ATTEMPTS_MAX),
         tokens=_sum(limit.tokens, own.tokens),
