@@ -115,7 +115,9 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             which = "dollars" if cause.which == "micro_usd" else cause.which
             if cause.budget is not None:
                 return f"The budget {cause.budget} has too little left: {which}."
-            return f"The workflow's budget of {which} is spent."
+            if cause.which == "attempts":
+                return "The workflow's budget of attempts is spent."
+            return f"The workflow's budget of {which} has too little left for another call."
         case causes.DeadlinePassed():
             return "The deadline has passed."
         case causes.InvalidAnswer():
@@ -178,8 +180,13 @@ def remedy(  # noqa: C901, PLR0912 - one arm for each cause
                 f"`budget` (one that names none has {ATTEMPTS_DEFAULT}), or replay it with a "
                 "budget of its own."
             )
-        case causes.BudgetExhausted():
+        case causes.BudgetExhausted(which="attempts"):
             return "Replay it with a budget of its own, or ask under another workflow."
+        case causes.BudgetExhausted():
+            return (
+                "A call reserves the most that it may use: ask with a larger budget, lower "
+                "`max_output_tokens` of the profile, or replay it with a budget of its own."
+            )
         case causes.DeadlinePassed():
             return "Ask again, with a larger time to live if it waited for long."
         case causes.InvalidAnswer():

@@ -36,7 +36,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "unavailable": "the provider was not available",
         "timed_out": "the provider did not answer in time",
         "unknown": "the worker ended during the call",
-        "budget_exhausted": "the budget was spent before any answer",
+        "budget_exhausted": "the budget had too little left before any answer",
         "deadline_passed": "the deadline passed before any answer",
         "undecodable": "invalid request",
         "rejected": "the provider rejects the request",

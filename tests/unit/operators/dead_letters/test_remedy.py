@@ -47,6 +47,15 @@ def test_a_reply_without_an_answer_is_not_mended_by_time() -> None:
     assert replied.startswith("The model wrote a tool call or thoughts alone")
 
 
+@pytest.mark.parametrize("which", ["tokens", "micro_usd"])
+def test_a_budget_that_is_smaller_than_one_call_is_not_said_to_be_spent(which: str) -> None:
+    found = dead_letter({**SPENT, "which": which})
+
+    assert "has too little left for another call" in str(found)
+    assert "larger budget" in remedy_of(found)
+    assert "another workflow" not in remedy_of(found)
+
+
 def test_a_run_without_attempts_left_is_asked_with_more() -> None:
     agent = {"name": "support", "version": 1, "digest": f"sha256:{'0' * 64}"}
     run = {"agent": agent, "steps": 3, "tool_calls": 3}

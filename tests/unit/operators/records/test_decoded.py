@@ -77,7 +77,7 @@ def words(record: DecodedRecord) -> str:
             "dead_letter        order-4711 "
             + REQUEST_ID
             + " plan_proposal.v1 The answer was cut at 4096 tokens (once). "
-            "The workflow's budget of tokens is spent. (9.3 s ▰▰▱)",
+            "The workflow's budget of tokens has too little left for another call. (9.3 s ▰▰▱)",
         ),
         (
             "dead_letter/undecodable_null",
