@@ -123,9 +123,9 @@ class Asker:
             usage = self._usage(plan, reply)
             cost = _cost(reply, usage, most)
         finally:
-            charged = self.money.settle(most, cost)
+            self.money.settle(most, cost)
             self.settled.set()
-        return PaidAnswer(await self._answer(request, plan, reply, usage, took_s), charged)
+        return PaidAnswer(await self._answer(request, plan, reply, usage, took_s), cost)
 
     async def _is_reserved(self, most: int, is_over: IsOver) -> bool:
         """Wait while calls under way may leave enough: they seldom cost what they reserve."""

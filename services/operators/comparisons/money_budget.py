@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class MoneyBudget:
-    """`charged` and what is reserved for calls under way are never more than `limit`."""
+    """A call is made if `limit` has room for its worst case beside what is charged and reserved.
+
+    `charged` is more than `limit` only by what calls cost above their worst case.
+    """
 
     limit_micro_usd: int
     charged_micro_usd: int = 0
@@ -18,9 +21,7 @@ class MoneyBudget:
         self.reserved_micro_usd += most
         return True
 
-    def settle(self, most: int, cost: int) -> int:
-        """A call is over, and did cost so much; gives what was charged, at most the reservation."""
-        charged = min(cost, most)
+    def settle(self, most: int, cost: int) -> None:
+        """A call that reserved `most` is over, and is charged what it did cost."""
         self.reserved_micro_usd -= most
-        self.charged_micro_usd += charged
-        return charged
+        self.charged_micro_usd += cost

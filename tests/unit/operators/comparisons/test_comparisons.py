@@ -82,11 +82,20 @@ def test_a_money_budget_is_never_exceeded() -> None:
     assert money.reserve(60)
     assert not money.reserve(41)
     assert money.reserve(40)
-    assert money.settle(60, 10) == 10
-    assert money.settle(40, 70) == 40  # a provider that reports more than the worst case
+    money.settle(60, 10)
+    money.settle(40, 40)
     assert (money.charged_micro_usd, money.reserved_micro_usd) == (50, 0)
     assert money.reserve(50)
     assert not money.reserve(1)
+
+
+def test_a_call_is_charged_what_it_cost_also_above_its_worst_case() -> None:
+    money = MoneyBudget(100)
+
+    assert money.reserve(40)
+    money.settle(40, 70)
+    assert not money.reserve(40)
+    assert money.reserve(30)
 
 
 def test_the_draw_is_the_same_in_any_order_and_counts_each_request_once() -> None:
