@@ -87,7 +87,7 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
     if of_prices := _prices(settings.profiles, now.date()):
         yield of_prices
     unpriced = [name for name, one in settings.profiles.items() if tariff_of(one, now) is None]
-    if of_budgets := budgets_finding(settings.budgets, unpriced):
+    if of_budgets := budgets_finding(settings.budgets, settings.agents, unpriced):
         yield of_budgets
 
 

@@ -3,16 +3,20 @@
 from collections.abc import Mapping, Sequence
 
 from services.commands.doctor.findings.facts import Finding
+from services.settings.agents import AgentSettings
 from services.settings.budgets import BudgetSettings, UsdLimits
 
 NAMES_SHOWN_MAX = 3
 
 
 def budgets_finding(
-    budgets: Mapping[str, BudgetSettings], unpriced: Sequence[str]
+    budgets: Mapping[str, BudgetSettings],
+    agents: Mapping[str, AgentSettings],
+    unpriced: Sequence[str],
 ) -> Finding | None:
-    """Whether budgets of labels in dollars hold for all profiles; None where there are none."""
+    """Whether budgets of labels and agents in dollars hold for all profiles; None without any."""
     in_dollars = [name for name, budget in budgets.items() if budget.usd != UsdLimits()]
+    in_dollars += [f"agents.{it}" for it, one in agents.items() if one.budget.micro_usd is not None]
     if not in_dollars:
         return None
     if not unpriced:
@@ -21,7 +25,7 @@ def budgets_finding(
     text = (
         f"budgets in dollars ({_named(in_dollars)}) do not limit calls of profiles without a price "
         f"({_named(unpriced)}): set `price` in `[profiles.NAME]`, zeros for a model of your own, "
-        "or limit `tokens` or `calls`"
+        "or limit `tokens`, `calls` or `attempts`"
     )
     return Finding("budgets", "warning", text)
 

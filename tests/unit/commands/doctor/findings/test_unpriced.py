@@ -9,6 +9,7 @@ import pytest
 from services.commands.doctor import examine
 from services.commands.doctor.findings.facts import Finding
 from services.commands.doctor.findings.unpriced import budgets_finding
+from services.settings.agents import AgentSettings
 from services.settings.budgets import BudgetSettings
 
 DOLLARS = {"usd": {"day": 50}}
@@ -16,7 +17,8 @@ WARNING = Finding(
     "budgets",
     "warning",
     "budgets in dollars (tenant:*) do not limit calls of profiles without a price (local, own): "
-    "set `price` in `[profiles.NAME]`, zeros for a model of your own, or limit `tokens` or `calls`",
+    "set `price` in `[profiles.NAME]`, zeros for a model of your own, or limit `tokens`, `calls` "
+    "or `attempts`",
 )
 
 
@@ -42,7 +44,19 @@ def test_budgets_in_dollars_need_prices(
 ) -> None:
     found = {name: BudgetSettings.model_validate(budget) for name, budget in budgets.items()}
 
-    assert budgets_finding(found, unpriced) == expected
+    assert budgets_finding(found, {}, unpriced) == expected
+
+
+def test_the_budgets_of_agents_need_prices_too() -> None:
+    in_dollars, without = (
+        AgentSettings.model_validate({"instructions": "Help.", "budget": budget})
+        for budget in ({"micro_usd": 200_000}, {"attempts": 5})
+    )
+    found = budgets_finding({}, {"helper": in_dollars, "other": without}, ["local"])
+
+    assert found is not None
+    assert found.said.startswith("budgets in dollars (agents.helper) do not limit calls of")
+    assert budgets_finding({}, {"other": without}, ["local"]) is None
 
 
 SETTINGS = """
