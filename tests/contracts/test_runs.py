@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from answerbus.account_id import replay_account
 from answerbus.envelope import ReceivedRequest, Undecodable, decode_request
 from answerbus.limits import RUN_TTL_S_MAX, TTL_S_MAX
 from answerbus.private.runs import RunCallRecord
@@ -58,6 +59,25 @@ def test_the_parent_of_a_child_is_named_without_what_it_may_spend() -> None:
         "call_id": "r-0.call.1.0",
         "depth": 2,
     }
+
+
+@pytest.mark.parametrize("lacking", ["agent", "replay"])
+def test_only_a_replay_that_an_agent_works_on_goes_on_from_steps(lacking: str) -> None:
+    resumed = {
+        "request_id": "r-0",
+        "steps": [{"attempt": 1, "calls": []}],
+        "previous": "sha256:" + "0" * 64,
+        "number": 1,
+    }
+    died = "r-0.dead-letter"
+    account = {"account": replay_account("w", died), "round": 1}
+    replay = {"dead_letter_id": died, **account, "by": "ops@acme", "edited": False}
+    replayed = {**RUN, "replay": replay, "resumed": resumed}
+    found = received({name: value for name, value in replayed.items() if name != lacking})
+
+    assert isinstance(received(replayed), ReceivedRequest)
+    assert isinstance(found, Undecodable)
+    assert [(p.path, p.code) for p in found.problems] == [("/resumed", "no_run")]
 
 
 @pytest.mark.parametrize("state", [None, "", "page 3"])

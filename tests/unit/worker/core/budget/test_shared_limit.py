@@ -7,6 +7,7 @@ import pytest
 
 from answerbus.budget import Budget, Usage
 from answerbus.failure import Unknown
+from answerbus.limits import ATTEMPTS_MAX
 from answerbus.outcome import Origin
 from answerbus.request import Context, Prior, Request, TextRef
 from services.worker.core.budget.account import Spend
@@ -54,6 +55,35 @@ def test_what_is_read_again_does_not_add_again() -> None:
         ledger.take_in(request(f"r-{offset}"), at(offset), NOW)
 
     assert limit(ledger) == Budget(attempts=6)
+
+
+def test_what_is_read_again_does_not_add_again_where_a_new_leader_has_an_earlier_clock() -> None:
+    ledger = Ledger()
+    places = at(4), at(5, later_ms=20), at(6, later_ms=10)
+    for place in (*places, *places):
+        ledger.take_in(request(f"r-{place.offset}"), place, NOW)
+
+    assert limit(ledger) == Budget(attempts=9)
+
+
+def test_a_child_neither_adds_to_the_limit_nor_settles_it() -> None:
+    ledger, parent = Ledger(), {"request_id": "r-1", "call_id": "r-1.call.1.0"}
+    ledger.take_in(request("r-1"), at(1), NOW)
+    ledger.take_in(request("r-2", parent=parent), at(2), NOW)
+    ledger.take_in(request("r-3", parent=parent, budget=Budget(attempts=9)), at(3), NOW)
+    ledger.take_in(request("r-4"), at(4), NOW)
+
+    assert limit(ledger) == Budget(attempts=6)
+
+
+def test_the_sum_is_a_limit_that_a_budget_can_have() -> None:
+    ledger = Ledger()
+    for offset in (1, 2):
+        run = request(f"r-{offset}").model_copy(update={"budget": Budget(attempts=ATTEMPTS_MAX)})
+        run.model_fields_set.discard("budget")
+        ledger.take_in(run, at(offset), NOW)
+
+    assert limit(ledger) == Budget(attempts=ATTEMPTS_MAX)
 
 
 def test_offsets_begin_again_in_a_topic_that_was_made_again() -> None:
@@ -109,6 +139,24 @@ def test_a_budget_that_is_named_later_holds_from_then_on() -> None:
     assert again is None
 
 
+@pytest.mark.parametrize(
+    ("named", "settled"),
+    [
+        (Budget(attempts=5, tokens=100, micro_usd=50), Budget(attempts=5, tokens=100, micro_usd=50)),
+        (Budget(attempts=5, tokens=1, micro_usd=2), Budget(attempts=5, tokens=10, micro_usd=7)),
+    ],
+)
+def test_a_budget_of_tokens_and_money_that_is_named_later_is_not_below_what_was_charged(
+    named: Budget, settled: Budget
+) -> None:
+    ledger = Ledger()
+    ledger.take_in(request("r-1"), at(1), NOW)
+    ledger.spend(request("r-1"), 10, 7, NOW)
+    ledger.take_in(request("r-2", budget=named), at(2), NOW)
+
+    assert limit(ledger) == settled
+
+
 def test_a_follow_up_adds_nothing() -> None:
     ledger, prior = Ledger(), (Prior(attempt=1, failure=Unknown()),)
     ledger.take_in(request("r-1", prior=prior), at(1), NOW)
@@ -118,17 +166,18 @@ def test_a_follow_up_adds_nothing() -> None:
 
 
 @pytest.mark.parametrize(("first", "second", "both"), [(None, 5, None), (5, None, 5), (5, 6, 11)])
-def test_tokens_add_up_where_both_are_limited(
+def test_tokens_and_money_add_up_where_both_are_limited(
     first: int | None, second: int | None, both: int | None
 ) -> None:
     """Of runs: their agents say how much each has."""
     ledger = Ledger()
-    for offset, tokens in enumerate((first, second)):
-        run = request(f"r-{offset}").model_copy(update={"budget": Budget(tokens=tokens)})
+    for offset, most in enumerate((first, second)):
+        own = Budget(tokens=most, micro_usd=most)
+        run = request(f"r-{offset}").model_copy(update={"budget": own})
         run.model_fields_set.discard("budget")
         ledger.take_in(run, at(offset), NOW)
 
-    assert limit(ledger) == Budget(attempts=6, tokens=both)
+    assert limit(ledger) == Budget(attempts=6, tokens=both, micro_usd=both)
 
 
 def test_an_account_is_kept_while_requests_wait_however_short_it_is_remembered() -> None:
