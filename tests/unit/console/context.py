@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from aiohttp import ClientResponse, ClientSession, DummyCookieJar
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer, get_unused_port_socket
 
 from answerbus.client.bus import Bus
 from answerbus.control import Approval, Cancel, Input
@@ -162,7 +162,8 @@ async def site(
     tokens: Tokens = TOKENS,
 ) -> AsyncIterator[Site]:
     """The records have been read to their end, at noon."""
-    settings, port = settings or Settings(), unused_port()
+    settings, listener = settings or Settings(), get_unused_port_socket("127.0.0.1")
+    port = listener.getsockname()[1]
     feed = Feed(NOWHERE)
     for record in records:
         feed.state.take(record)
@@ -195,7 +196,7 @@ async def site(
     )
     async with issuer_of(settings.console) as issuer:
         context = replace(context, issuer=issuer)
-        server = TestServer(application(context), host="127.0.0.1", port=port)
+        server = TestServer(application(context), socket_factory=lambda *_: listener)
         async with server, ClientSession(cookie_jar=DummyCookieJar()) as client:
             yield Site(context, f"http://127.0.0.1:{port}", client)
             await context.jobs.stop()

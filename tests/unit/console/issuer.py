@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlencode
 
 import jwt
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer, get_unused_port_socket
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
@@ -153,9 +153,9 @@ class FakeIssuer:
 
 @asynccontextmanager
 async def issuing(host: str = "127.0.0.1") -> AsyncIterator[FakeIssuer]:
-    port = unused_port()
-    issuer = FakeIssuer(f"http://{host}:{port}")
+    listener = get_unused_port_socket("127.0.0.1")
+    issuer = FakeIssuer(f"http://{host}:{listener.getsockname()[1]}")
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", issuer._answer)
-    async with TestServer(app, host="127.0.0.1", port=port):
+    async with TestServer(app, socket_factory=lambda *_: listener):
         yield issuer

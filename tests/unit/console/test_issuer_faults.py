@@ -10,7 +10,7 @@ from typing import Any
 import jwt
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import unused_port
+from aiohttp.test_utils import get_unused_port_socket
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
@@ -278,11 +278,12 @@ async def test_an_issuer_that_describes_itself_wrongly(
 
 
 async def test_an_issuer_that_is_away_leaves_the_tokens(tmp_path: Path) -> None:
-    async with door(tmp_path, issuer=f"http://127.0.0.1:{unused_port()}") as at:
-        sentence = await refusal(await at.here.get("/login/issuer"))
+    with get_unused_port_socket("127.0.0.1") as away:  # which never listens
+        async with door(tmp_path, issuer=f"http://127.0.0.1:{away.getsockname()[1]}") as at:
+            sentence = await refusal(await at.here.get("/login/issuer"))
 
-        assert sentence.startswith("The issuer does not answer (ClientConnectorError)")
-        assert 'name="token"' in await (await at.here.get("/login")).text()
+            assert sentence.startswith("The issuer does not answer (ClientConnectorError)")
+            assert 'name="token"' in await (await at.here.get("/login")).text()
 
 
 @pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
