@@ -107,7 +107,9 @@ async def run(
         if otlp:
             content = SpanContent(settings.telemetry.content, mask)
             observers = Observers([measures, SpanObserver(otlp, planner, content)])
+        off = deployment.runs_off(may_use=may_run)
         advice += [*settings.advice, *advice_on(settings), *planner.fallback_advice()]
+        advice += [off] if off else []
         for sentence in advice:
             _log.warning(sentence)
         others, is_on = OtherGroups(settings.kafka), deployment.has_run_topics and may_run
@@ -116,7 +118,10 @@ async def run(
             members_of=others.members_of,
             offset_of=others.offset_of,
             observer=observers,
-            runs=_run_setup(settings, planner, tools, is_on=is_on, has_agents=bool(agents)),
+            runs=replace(
+                _run_setup(settings, planner, tools, is_on=is_on, has_agents=bool(agents)),
+                off_because=off,
+            ),
             siblings=siblings or Siblings(),
             costly_work=costly_work,
         )

@@ -93,7 +93,9 @@ def _recent_stall(inputs: HealthInputs) -> str | None:
 
 def advice(inputs: HealthInputs) -> tuple[str, ...]:
     """Warnings for operators while the worker goes on; no reason to be unready."""
-    return (*_beyond(inputs), *inputs.advice(), *inputs.tools.notes())
+    off = inputs.context.runs.off_because
+    runs_off = (off,) if off else ()
+    return (*_beyond(inputs), *runs_off, *inputs.advice(), *inputs.tools.notes())
 
 
 def _beyond(inputs: HealthInputs) -> tuple[str, ...]:

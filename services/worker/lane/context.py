@@ -71,11 +71,13 @@ class RunSetup:
     """The parts that lanes need for runs.
 
     `is_on`: the topics of runs are there and may be used; without them nothing can be cancelled.
+    `off_because` says why not, for people, where some of them are there.
     `has_agents`: the worker was started with agents, and follows the cards of their tools.
     `complete` adds to a request what the settings of its agent say.
     """
 
     is_on: bool = False
+    off_because: str | None = None
     has_agents: bool = False
     tools: ToolAccess = field(default_factory=lambda: ToolAccess(secrets.token_bytes))
     complete: Callable[[Admitted], Admitted] = _as_it_is

@@ -19,16 +19,34 @@ from services.kafka.topics import topics_on
 from services.settings.settings import KafkaSettings, SetUpError
 
 RECORD_LIMIT = "max.message.bytes"
+RUNS_OFF = (
+    "no request can be cancelled, no open run goes on, and one that waits for another try ends as "
+    "`unknown_agent`"
+)
+NO_RIGHTS = (
+    "the worker's user lacks rights to the topics of runs; `answerbus topics acls --role worker` "
+    "prints them"
+)
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentLayout:
-    """How many partitions the lanes use, and whether the topics of runs have as many."""
+    """How many partitions the lanes use, and whether the topics of runs have as many.
+
+    `runs_fault` says why not, where some of these topics are there.
+    """
 
     partitions: int
     has_run_topics: bool
+    runs_fault: str | None = None
+
+    def runs_off(self, *, may_use: bool) -> str | None:
+        """Why a worker that starts does not use topics of runs that are there."""
+        lacks_rights = self.has_run_topics and not may_use
+        why = self.runs_fault or (NO_RIGHTS if lacks_rights else None)
+        return f"{RUNS_OFF}: {why}" if why else None
 
 
 async def deployment_layout(settings: KafkaSettings, *, needs_runs: bool) -> DeploymentLayout:
@@ -43,26 +61,27 @@ async def deployment_layout(settings: KafkaSettings, *, needs_runs: bool) -> Dep
         raise SetUpError(_missing(settings, missing[0]))
     if layout is None:
         raise RuntimeError("where all topics are, there is a layout")
-    has_run_topics = needs_runs or _has_run_topics(settings, found, layout)
+    of_runs = {topic: found[topic] for topic in RUN_TOPICS if topic in found}
+    fault = None if needs_runs else _runs_fault(settings, of_runs, layout)
+    has_run_topics = bool(of_runs) and fault is None
     used = found if has_run_topics else {topic: found[topic] for topic in TOPICS}
     if reason := unusable(used, layout, settings.topic_prefix):
         raise SetUpError(reason)
     if advice := beyond(used, layout.partitions):
         _log.warning("%s", advice)
     _compare(settings, used, layout.partitions)
-    return DeploymentLayout(layout.partitions, has_run_topics)
+    return DeploymentLayout(layout.partitions, has_run_topics, fault)
 
 
-def _has_run_topics(settings: KafkaSettings, found: Mapping[Topic, Found], layout: Layout) -> bool:
+def _runs_fault(
+    settings: KafkaSettings, there: Mapping[Topic, Found], layout: Layout
+) -> str | None:
     """Without them a worker does all but cancel: what is wrong with them keeps it from nothing."""
-    there = {topic: found[topic] for topic in RUN_TOPICS if topic in found}
-    if not there:
-        return False
     missing = [topic_name(settings, topic) for topic in RUN_TOPICS if topic not in there]
+    if not there:
+        return None
     fault = _missing(settings, missing[0]) if missing else None
-    if fault := fault or unusable(there, layout, settings.topic_prefix):
-        _log.warning("no request can be cancelled, and no open run goes on: %s", fault)
-    return fault is None
+    return fault or unusable(there, layout, settings.topic_prefix)
 
 
 def _missing(settings: KafkaSettings, topic: str) -> str:
