@@ -26,11 +26,11 @@ from aiokafka.protocol.offset import OffsetRequest
 
 from answerbus.client.bootstrap import share_start
 from answerbus.client.records.batch import Record
-from answerbus.client.records.log_pace import LogPace
 from answerbus.client.records.partition import PartitionRecords
 from answerbus.client.records.poll_time_budget import UNPACKED_BYTES_MAX, PollTimeBudget
 from answerbus.client.records.unreadable import Unreadable
 
+NOTICE_EVERY_S = 60.0  # for each partition
 # Without a byte of an answer, beyond the time that a broker may wait for records. aiokafka waits
 # 40 s, while a cluster replaces a frozen broker after some seconds.
 SILENCE_S = 10.0
@@ -46,14 +46,20 @@ class UnreadableLog:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        self._pace = LogPace()
+        self._due: dict[tuple[str, int], float] = {}
+        self._suppressed: dict[tuple[str, int], int] = {}
 
     def report(self, found: Unreadable) -> None:
-        """Count it, and log it if the partition has not been spoken of for a while."""
+        """Count it, and say so if the partition has not been spoken of for a while."""
         self.counts[found.topic] = self.counts.get(found.topic, 0) + 1
-        more = self._pace.more((found.topic, found.partition))
-        if more is not None:
-            _log.warning("a record cannot be read%s: %s", more, found)
+        place, now = (found.topic, found.partition), time.monotonic()
+        if now < self._due.get(place, now):
+            self._suppressed[place] = self._suppressed.get(place, 0) + 1
+            return
+        self._due[place] = now + NOTICE_EVERY_S
+        suppressed = self._suppressed.pop(place, 0)
+        more = f", and {suppressed:,} before it" if suppressed else ""
+        _log.warning("a record cannot be read%s: %s", more, found)
 
 
 RECORDS_PER_POLL_MAX: Final = 500  # where the caller does not say

@@ -14,7 +14,6 @@ from answerbus.client.bounded import bounded, close
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.records.log_pace import LogPace
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.envelope import Undecodable, decode
@@ -80,7 +79,6 @@ class CardReader:
         self._fetched: dict[TopicPartition, deque[Record]] = {}  # and not taken yet
         self._has_own_card: set[str] = set()
         self._compiled: dict[str, tuple[str, str | None]] = {}  # last tools and their fault
-        self._pace = LogPace()
         self._lacks_places = False
         self._is_read = asyncio.Event()
         self._asked: asyncio.Event | None = None  # by those who came since the end was asked for
@@ -304,7 +302,7 @@ class CardReader:
         elif card.toolset != toolset:
             self._refuse(toolset, "the card is of another toolset")
         elif fault := self._known_tools.settle(card, await self._fault_of(card)):
-            self._log_rejected(toolset, fault)
+            _log.warning("card of toolset %s rejected: %s", toolset, fault)
 
     async def _fault_of(self, card: ToolsetCard) -> str | None:
         """A server that starts again announces the same tools, which are compiled once."""
@@ -328,10 +326,4 @@ class CardReader:
 
     def _refuse(self, toolset: str, fault: str) -> None:
         self._known_tools.refuse(toolset, fault)
-        self._log_rejected(toolset, fault)
-
-    def _log_rejected(self, toolset: str, fault: str) -> None:
-        """The last one of each toolset is at /ready, too."""
-        more = self._pace.more((toolset, 0))
-        if more is not None:
-            _log.warning("card of toolset %s rejected%s: %s", toolset, more, fault)
+        _log.warning("card of toolset %s rejected: %s", toolset, fault)

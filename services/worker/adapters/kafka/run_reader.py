@@ -20,7 +20,6 @@ from answerbus.broker_time import moment
 from answerbus.client.bounded import bounded, close, take_error
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
-from answerbus.client.records.log_pace import LogPace
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.envelope import Undecodable
@@ -102,7 +101,6 @@ class SignalBatches:
 
     _alone_until: dict[TopicPartition, int] = field(default_factory=dict)
     _passed_by: set[tuple[TopicPartition, int]] = field(default_factory=set)
-    _pace: LogPace = field(default_factory=LogPace)
 
     def split(self, place: TopicPartition, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
         """Of bounded number and size; one by one up to where something failed before."""
@@ -130,7 +128,7 @@ class SignalBatches:
 
     def signal(self, topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
         """A record as lanes take it, without its signal where that failed before."""
-        found = signal_record(topic, place, record, self._pace)
+        found = signal_record(topic, place, record)
         is_passed_by = (place, record.offset) in self._passed_by
         return replace(found, signal=None) if is_passed_by else found
 
@@ -139,28 +137,24 @@ def _value_of(record: Record) -> bytes:
     return b"" if isinstance(record, Unreadable) else record.value or b""
 
 
-def signal_record(
-    topic: Topic, place: TopicPartition, record: Record, pace: LogPace
-) -> SignalRecord:
-    """A record as lanes take it; one that holds no signal is skipped, and the log says why.
-
-    An unreadable one is logged by the consumer.
-    """
+def signal_record(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
+    """A record as lanes take it; one that holds no signal is skipped, and the log says why."""
     event = record if isinstance(record, Unreadable) else read_report(record.value)
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
     if isinstance(event, Signal):
         return SignalRecord(topic, record.offset, place_id, event, moment(record.timestamp))
-    if not isinstance(event, Unreadable):
-        more = pace.more((place.topic, place.partition))
-        if more is not None:
-            _log.warning("the record %s is dropped%s: %s", place_id, more, _why_dropped(event))
+    _log.warning("the record %s is dropped: %s", place_id, _why_dropped(event))
     return SignalRecord(topic, record.offset, place_id, None)
 
 
-def _why_dropped(event: Event | Undecodable) -> str:
-    if isinstance(event, Undecodable):
-        return plain_line(problems_text(event.problems))
-    return f"an event of the kind {event.kind} has no reader here"
+def _why_dropped(event: Event | Undecodable | Unreadable) -> str:
+    match event:
+        case Undecodable():
+            return plain_line(problems_text(event.problems))
+        case Unreadable():
+            return problems_text((event.problem,))
+        case _:
+            return f"an event of the kind {event.kind} has no reader here"
 
 
 def by_question(signals: Sequence[SignalRecord]) -> Iterator[Sequence[SignalRecord]]:

@@ -11,7 +11,6 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import TopicAuthorizationFailedError
 
-from answerbus.client.records.log_pace import NOTICE_EVERY_S, LogPace
 from answerbus.topics import TOOL_RESULTS
 from services.worker.adapters.kafka.run_reader import (
     BATCH_BYTES_MAX,
@@ -138,7 +137,7 @@ def test_each_question_of_a_tool_begins_a_part_however_it_is_spelt() -> None:
         "token": "AAAAAAAAAAAAAAAAAAAAAA==", "\\u0061sks": {"question": "?", "json_schema": {}}}"""
     values = [b"{}", asks.encode(), asks.encode(), b"{}", asks.encode()]
     signals = [
-        signal_record(TOOL_RESULTS, PLACE, record(PLACE, offset, value), LogPace())
+        signal_record(TOOL_RESULTS, PLACE, record(PLACE, offset, value))
         for offset, value in enumerate(values)
     ]
 
@@ -157,8 +156,7 @@ def test_the_log_says_why_a_record_is_dropped(caplog: pytest.LogCaptureFixture) 
         {"kind": "dismissed", "dead_letter_id": "d", **by},
     ]
     for offset, event in enumerate(events):
-        dropped = record(PLACE, offset, json.dumps(event).encode())
-        signal_record(TOOL_RESULTS, PLACE, dropped, LogPace())
+        signal_record(TOOL_RESULTS, PLACE, record(PLACE, offset, json.dumps(event).encode()))
 
     wrong = "found a text of 7 characters; expected: Input should be 'approved' or 'denied'"
     lacks = "found nothing; expected: Field required"
@@ -166,24 +164,6 @@ def test_the_log_says_why_a_record_is_dropped(caplog: pytest.LogCaptureFixture) 
         f"the record tool-results-0-0 is dropped: /decision: {wrong} (literal_error)",
         f"the record tool-results-0-1 is dropped: /outcome/value: {lacks} (missing)",
         "the record tool-results-0-2 is dropped: an event of the kind dismissed has no reader here",
-    ]
-
-
-def test_a_flood_of_invalid_records_is_a_line_a_minute_for_each_partition(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each was a line: whoever may write results or controls could fill the log of a worker."""
-    minutes, batches, other = iter((0, 0, 0, 0, 1)), SignalBatches(), TopicPartition("controls", 1)
-    clock = SimpleNamespace(monotonic=lambda: next(minutes) * NOTICE_EVERY_S)
-    monkeypatch.setattr("answerbus.client.records.log_pace.time", clock)
-    for offset, place in enumerate((PLACE, PLACE, PLACE, other, PLACE)):
-        batches.signal(TOOL_RESULTS, place, record(place, offset, b"{"))
-
-    logged = [message.partition(":")[0] for message in caplog.messages]
-    assert logged == [
-        "the record tool-results-0-0 is dropped",
-        "the record controls-1-3 is dropped",
-        "the record tool-results-0-4 is dropped, and 2 before it",
     ]
 
 
