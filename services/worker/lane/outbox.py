@@ -177,7 +177,7 @@ class Outbox:
 def lost_because(error: BaseException) -> str:
     """Why a producer can write no more, for the log."""
     if isinstance(error, RecordTooLarge):
-        return f"{error}: `answerbus topics apply` sets its max.message.bytes"
+        return f"{error}: `answerbus doctor` compares max.message.bytes, `topics apply` sets it"
     return describe_error_for_log(error)
 
 

@@ -115,6 +115,10 @@ class RecordTooLarge(Exception):
         super().__init__(too_large_text(records[0]) + more)
         self.records = records
 
+    def __str__(self) -> str:
+        """Also where it is an error of Kafka, too, which puts a number and its name before that."""
+        return str(self.args[0])
+
 
 def too_large_text(record: OutRecord) -> str:
     """The size of a record, and the topic that does not take it."""

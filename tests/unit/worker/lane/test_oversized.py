@@ -331,7 +331,8 @@ async def test_a_lane_that_a_record_of_its_own_keeps_shut_names_its_topic() -> N
     await until(lambda: stage.worker.lifecycle.stuck is not None)
     assert re.fullmatch(
         r"LaneLost: the producer of the lane is gone: a record of \d+ bytes is larger than the "
-        r"topic ledger takes: `answerbus topics apply` sets its max\.message\.bytes",
+        r"topic ledger takes: `answerbus doctor` compares max\.message\.bytes, `topics apply` "
+        r"sets it",
         stage.worker.lifecycle.stuck or "",
     )
     stage.broker.takes = {}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.topics import LEDGER, RESULTS, Topic
-from services.worker.adapters.kafka.shard import PartitionMissing, send_batches
+from services.worker.adapters.kafka.shard import PartitionMissing, RecordRefused, send_batches
+from services.worker.lane.outbox import lost_because
 from services.worker.ports.kafka import OutRecord
 
 BATCH_BYTES = 1_000
@@ -87,3 +88,10 @@ def test_a_partition_that_is_missing_is_named_with_the_remedy() -> None:
 
     said = describe_error_for_log(raised.value)
     assert f"{name(RESULTS)} has no partition {PARTITIONS}: `answerbus topics apply`" in said
+
+
+def test_a_refused_record_is_named_without_the_number_of_an_error() -> None:
+    """`[Error 10] RecordRefused: ` stood before it at /ready and in the log."""
+    large = record(LEDGER, 0, 10, 0)
+    what = f"a record of {large.size_bytes} bytes is larger than the topic ledger takes"
+    assert lost_because(RecordRefused(large)).startswith(f"{what}: `answerbus doctor` ")
