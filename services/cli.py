@@ -3,6 +3,7 @@
 import errno
 import gc
 import logging
+import os
 import platform
 import signal
 import sys
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
+from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
@@ -307,6 +309,13 @@ def _end_by_sigterm() -> Callable[[], bool]:
     return came.is_set
 
 
+def _open_streams() -> None:
+    """Of a program that is started without them, connections must not take their places."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the end
+
+
 def main() -> None:
     """Run the command line.
 
@@ -314,6 +323,7 @@ def main() -> None:
     143 SIGTERM.
     """
     sigterm_came = _end_by_sigterm()
+    _open_streams()
     # What goes wrong with Kafka is said once and in our words; the worker sets up logs of its own.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").addFilter(_is_news)

@@ -341,6 +341,23 @@ def test_a_full_disk_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
     assert done.stderr == "What this command writes cannot be kept: No space left on device.\n"
 
 
+@pytest.mark.wide
+def test_a_command_without_standard_input_says_that_it_cannot_ask() -> None:
+    command = [sys.executable, "-m", "services.cli", "cancel", "--workflow", "w", "--reason", "r"]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},  # noqa: TID251
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2, done.stderr
+    assert "There is no terminal to ask at" in done.stderr
+
+
 def test_a_fault_that_quotes_a_file_commands_no_terminal(tmp_path: Path) -> None:
     request = {
         "kind": "request",
