@@ -13,12 +13,14 @@ from rich.text import Text
 
 from answerbus.client import Client, Followed, NoAnswerYet
 from answerbus.client.bus import Bus
+from answerbus.client.connection import PUBLISH_S_MIN
+from answerbus.client.errors import BusUnavailable
 from answerbus.client.request_id import is_new
 from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
-from services.command_line import screen
+from services.command_line import screen, workflow_command
 from services.commands.kafka_away import warn
 from services.commands.notices import Notices
 from services.operators.runs.fold import RunFold
@@ -54,11 +56,11 @@ async def _show(client: Client, notices: Notices, timeout_s: float, show: Show) 
 async def follow_to_end(
     client: Client, request: Request, timeout_s: float, show: Show
 ) -> AnyOutcome:
-    """Publish, and show what the run does until its outcome; raises NoAnswerYet.
+    """Publish, and show what the run does until its outcome; raises NoAnswerYet, BusUnavailable.
 
     A run that was asked before with the same request is shown from its beginning.
     """
-    limit = asyncio.timeout(timeout_s)
+    limit, is_published = asyncio.timeout(max(timeout_s, PUBLISH_S_MIN)), False
     try:
         async with limit:
             after = since = None
@@ -68,13 +70,20 @@ async def follow_to_end(
             else:  # workers drop a copy: its outcome may be there
                 since = now - ID_KNOWN
             await client.publish(request)
+            is_published = True
+            limit.reschedule(asyncio.get_running_loop().time() + timeout_s)
             ids = request.request_id, request.workflow_id
             events = client.follow(*ids, after=after, since=since, request=request)
             return await _outcome(events, show)
     except TimeoutError:
         if not limit.expired():
             raise
-        raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
+        if is_published:
+            raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
+        raise BusUnavailable(
+            f"Kafka has not confirmed request {request.request_id} in time. Whether it was "
+            f"published, `{workflow_command(request.workflow_id)}` shows."
+        ) from None
 
 
 async def _outcome(events: AsyncIterator[Followed], show: Show) -> AnyOutcome:

@@ -1,5 +1,6 @@
 """What `ask --follow` and `chat` show and remember, on a FakeClient."""
 
+import asyncio
 import json
 import re
 from io import StringIO
@@ -10,12 +11,15 @@ from rich.console import ConsoleDimensions
 
 from answerbus.agent import AgentRef
 from answerbus.client import Followed, NoAnswerYet
+from answerbus.client.errors import BusUnavailable
 from answerbus.client.follow import StepEvent
+from answerbus.client.request_id import new_id
 from answerbus.client.testing import FakeClient, answered, dead_letter, silence
 from answerbus.dead_letter import UnknownAgent
 from answerbus.limits import MESSAGES_MAX
 from answerbus.outcome import Result
 from services.command_line import PlainConsole, screen
+from services.commands import following
 from services.commands.chatting import CHAT_BYTES_MAX, Chat
 from services.commands.following import RunView, follow_to_end, show_json
 from tests.unit.operators.runs.events import WORKFLOW, approval_asked, call, ended, event, step
@@ -162,6 +166,23 @@ async def test_no_outcome_in_time_is_said_as_it_is() -> None:
         await follow_to_end(fake, chat.turn("Hello", "t"), TIMEOUT_S, lambda _: None)
     assert not chat.take(None)
     assert chat.messages == []
+
+
+async def test_what_is_said_to_go_on_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka has as long to take it as it needs, also where nobody waits for the outcome."""
+    fake, turn = FakeClient(), a_chat().turn("Hello", new_id())
+    fake.prepare(silence())
+    with pytest.raises(NoAnswerYet):
+        await follow_to_end(fake, turn, 0, lambda _: None)
+    assert [one.request_id for one in fake.requests] == [turn.request_id]
+
+    async def published(_request: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(fake, "publish", published)
+    monkeypatch.setattr(following, "PUBLISH_S_MIN", 0.0)
+    with pytest.raises(BusUnavailable, match="has not confirmed request"):
+        await follow_to_end(fake, turn, 0, lambda _: None)
 
 
 def test_events_of_a_run_are_events_of_steps() -> None:
