@@ -5,7 +5,7 @@ import shlex
 import sys
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from answerbus.client import NoAnswerYet
+from answerbus.client import Client, NoAnswerYet
 from answerbus.client.bus import Bus
 from answerbus.client.request_id import new_id
 from answerbus.client.timeout import timeout_s_default
@@ -113,7 +113,7 @@ async def _wait(
     settings: KafkaSettings, registry: Registry, request: Request, timeout_s: float
 ) -> AnyOutcome:
     shown = _waiting_shown(bus_of(settings), request, stderr())
-    async with client_of(settings, registry) as client, shown:
+    async with _connected(settings, registry) as client, shown:
         return await client.ask_request(request, timeout_s=timeout_s)
 
 
@@ -125,8 +125,21 @@ async def _follow(
     *,
     as_json: bool,
 ) -> AnyOutcome:
-    async with client_of(settings, registry) as client:
+    async with _connected(settings, registry) as client:
         return await show_to_end(client, bus_of(settings), request, timeout_s, as_json=as_json)
+
+
+@asynccontextmanager
+async def _connected(settings: KafkaSettings, registry: Registry) -> AsyncIterator[Client]:
+    """After Ctrl-C before that, no request goes on. Raises typer.Exit."""
+    async with AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(client_of(settings, registry))
+        except asyncio.CancelledError:
+            text = "\nNot waiting any more. Kafka has not answered yet, and nothing is published."
+            stderr().print(text, style="yellow", markup=False)
+            raise typer.Exit(EXIT_CTRL_C) from None
+        yield client
 
 
 def _interrupted(request: Request) -> typer.Exit:

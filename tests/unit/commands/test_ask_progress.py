@@ -1,20 +1,26 @@
 """What is told of a request while someone waits for its outcome."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from io import StringIO
 from typing import Any
 
 import pytest
+import typer
 
 from answerbus.agent import AgentRef
 from answerbus.budget import Budget
 from answerbus.client.bus import Bus
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
+from answerbus.registry import Registry
 from answerbus.request import Context, Request, TextRef
-from services.command_line import PlainConsole, workflow_command
+from services.command_line import EXIT_CTRL_C, PlainConsole, workflow_command
 from services.commands import asking
 from services.commands.asking import interrupted_text
 from services.commands.notices import Notices, progress_text
+from services.settings.settings import KafkaSettings
 from tests.unit.operators.stored_examples import body_of, stored
 
 MINE = Request(
@@ -98,6 +104,25 @@ def test_ctrl_c_names_the_request_its_cost_and_how_to_end_it(
 def test_an_id_that_begins_as_an_option_is_no_option_of_the_command() -> None:
     assert workflow_command("-x y") == "answerbus workflow -- '-x y'"
     assert workflow_command("a") == "answerbus workflow a"
+
+
+async def test_ctrl_c_before_kafka_answers_says_that_nothing_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @asynccontextmanager
+    async def never(*_: object) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+    monkeypatch.setattr(asking, "client_of", never)
+    waiting = asyncio.create_task(asking._wait(KafkaSettings(), Registry(), MINE, 60))
+    await asyncio.sleep(0)
+    waiting.cancel()
+
+    with pytest.raises(typer.Exit) as raised:
+        await waiting
+    assert raised.value.exit_code == EXIT_CTRL_C
+    assert "nothing is published" in capsys.readouterr().err
 
 
 async def test_a_long_text_leaves_room_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
