@@ -1,5 +1,7 @@
 """Prices by part, tier and length; what cannot be true, or is not said, costs what costs most."""
 
+from dataclasses import replace
+
 import pytest
 
 from answerbus.budget import Usage
@@ -66,6 +68,36 @@ def test_a_tier_without_a_name_or_a_price_costs_what_could_cost_most(
 
     assert priced.micro_usd == micro_usd
     assert notes == (f"its provider {said}: the price of the tier {counts} counts",)
+
+
+@pytest.mark.parametrize(("input_tokens", "output_tokens"), [(100, 10), (10, 100)])
+def test_the_tier_that_could_cost_most_is_the_one_for_the_usage(
+    input_tokens: int, output_tokens: int
+) -> None:
+    rates = Rates(9 * MICRO, MICRO, MICRO, 9 * MICRO, 9 * MICRO)
+    dear_input = TierPrices(rates)
+    dear_output = TierPrices(replace(rates, input=MICRO, output=9 * MICRO))
+    either = Tariff({"standard": dear_input, "priority": dear_output}, "auto")
+    usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+
+    assert either.priced(usage, None)[0].micro_usd == 9 * 100 + 10
+
+
+@pytest.mark.parametrize("dearest", ["input", "cached", "cache_write", "cache_write_1h"])
+@pytest.mark.parametrize(
+    ("kept", "may_come"),
+    [
+        ("not", ("input", "cached")),
+        ("minutes", ("input", "cached", "cache_write")),
+        ("hour", ("input", "cached", "cache_write", "cache_write_1h")),
+    ],
+)
+def test_the_dearest_input_is_that_of_the_parts_that_may_come(
+    dearest: str, kept: Kept, may_come: tuple[str, ...]
+) -> None:
+    rates = replace(Rates(1, 1, 1, 1, 1), **{dearest: 2})
+
+    assert rates.dearest_input(kept) == (2 if dearest in may_come else 1)
 
 
 @pytest.mark.parametrize(("served", "micro_usd"), [(None, 600), ("priority", 1_300)])

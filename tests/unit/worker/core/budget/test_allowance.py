@@ -2,11 +2,11 @@
 
 import pytest
 
-from answerbus.budget import Budget, Usage
+from answerbus.budget import Budget, Spent, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.private.ledger import AccountRecord
 from services.worker.core.budget.account import Charged, Spend
-from services.worker.core.budget.allowance import Allowance, Cap
+from services.worker.core.budget.allowance import Allowance, Cap, minimum_after
 from services.worker.core.budget.ledger import Ledger, Reserved
 from tests.unit.worker.builders import NOW, request
 
@@ -75,3 +75,18 @@ def test_what_is_left_is_the_least_of_account_and_caps() -> None:
     assert allowance.attempts_left(20) == 2
     assert allowance.attempts_left(2) == 1
     assert Allowance().attempts_left(7) == 7
+    assert [allowance.attempts_now(left) for left in (20, 2)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("limit", "minimum"),
+    [
+        (Budget(), Spent()),
+        (Budget(tokens=9), Spent(tokens=5)),
+        (Budget(micro_usd=9), Spent(micro_usd=6)),
+    ],
+)
+def test_a_run_keeps_what_its_next_step_may_cost_of_what_is_limited(
+    limit: Budget, minimum: Spent
+) -> None:
+    assert minimum_after(limit, tokens=5, micro_usd=6) == minimum

@@ -190,6 +190,37 @@ def test_what_was_ended_by_a_move_is_not_known() -> None:
     assert [n for n in range(40) if not knows(ids, f"old-{n}")] == [3, 39]
 
 
+def ids_of_a_version_without_chunks() -> ClosedIds:
+    """Some of them wait to be written as a chunk."""
+    names = [f"r-{n}" for n in range(MERGED_CHUNKS * SMALL.chunk_ids + 1)]
+    return read(written(closed(name)) for name in names).ledger.closed
+
+
+def test_what_waits_to_be_packed_is_remembered_as_long_as_all_others() -> None:
+    ids = ids_of_a_version_without_chunks()
+    ids.forget(NOW + CLOSED_MEMORY, 1)
+    assert knows(ids, "r-0")
+
+    ids.forget(NOW + CLOSED_MEMORY + timedelta(milliseconds=1), 1)
+    assert not knows(ids, "r-0")
+
+
+def test_the_end_of_other_ids_ends_nothing_that_waits_to_be_packed() -> None:
+    ids = ids_of_a_version_without_chunks()
+    for n in range(SMALL.chunk_ids):
+        ids.end(closed(f"moved-{n}").name)
+
+    assert all(knows(ids, f"r-{n}") for n in range(SMALL.chunk_ids))
+
+
+def test_an_id_of_a_wrong_clock_is_as_old_as_the_broker_says() -> None:
+    ids = ClosedIds()
+    ids.add(closed("r-1", NOW - 2 * CLOSED_MEMORY), NOW)
+    ids.forget(NOW + CLOSED_MEMORY, 1)
+
+    assert knows(ids, "r-1")
+
+
 def test_packed_ids_are_found_by_keys_at_the_borders_of_their_first_byte() -> None:
     keys = [0, 1, (1 << 56) - 1, 1 << 56, (1 << 56) + 1, 255 << 56, (1 << 64) - 1]
     marks = {key: key.to_bytes(KEY_BYTES) + b"rest" for key in keys}

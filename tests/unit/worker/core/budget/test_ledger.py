@@ -14,7 +14,7 @@ from answerbus.envelope import decode
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.ledger import AccountRecord
 from answerbus.request_key import RequestKey
-from services.worker.core.budget.account import Spend
+from services.worker.core.budget.account import AppendPosition, Spend
 from services.worker.core.budget.accounts import (
     ACCOUNT_IDLE,
     ACCOUNT_MEMORY,
@@ -147,6 +147,57 @@ def test_numbers_of_attempts_never_repeat_not_even_over_a_crash() -> None:
     restored = reread(ledger)
 
     assert (first.attempt, spent(restored).attempt, spent(restored).attempt) == (1, 2, 3)
+
+
+def test_each_change_of_an_account_goes_with_the_next_write() -> None:
+    ledger = Ledger()
+    one = spent(ledger)
+    assert [account.id for account in ledger.take_changed()] == ["w-0"]
+    ledger.settle(one, Usage(), NOW, counted=True)
+    assert [account.id for account in ledger.take_changed()] == ["w-0"]
+    ledger.charge_tool("w-0", 3, NOW)
+    assert [account.json() for account in ledger.take_changed()] == [ledger.accounts["w-0"].json()]
+    close(ledger, "r-1", NOW)
+    assert [account.id for account in ledger.take_changed()] == ["w-0"]
+    assert list(ledger.take_changed()) == []
+
+
+def test_each_request_of_an_account_has_attempts_of_its_own() -> None:
+    ledger = Ledger()
+    made = [spent(ledger, name, attempts=9) for name in ("r-1", "r-2", "r-1")]
+    for one, counted in zip(made, (False, False, True), strict=True):
+        ledger.settle(one, Usage(), NOW, counted=counted)
+    made.append(spent(ledger, "r-2", attempts=9))
+    account = ledger.accounts["w-0"]
+
+    assert [one.attempt for one in made] == [1, 1, 2, 2]
+    assert [account.counted_of(name) for name in ("r-1", "r-2")] == [1, 0]
+    assert [account.in_flight_of(name) for name in ("r-1", "r-2")] == [0, 1]
+
+
+def test_a_spend_is_settled_once() -> None:
+    ledger = Ledger()
+    one = spent(ledger)
+    ledger.settle(one, Usage(), NOW, counted=True)
+
+    with pytest.raises(KeyError):
+        ledger.settle(one, Usage(), NOW, counted=True)
+    assert ledger.accounts["w-0"].charged == (1, 10, 5)
+
+
+@pytest.mark.parametrize("shared_by", ["", "r-1", (5, 1_000)])
+def test_an_account_is_read_back_as_it_was(shared_by: str | AppendPosition) -> None:
+    ledger = Ledger()
+    for name in ("r-1", "r-2"):
+        spent(ledger, name, attempts=9)
+    account = ledger.accounts["w-0"]
+    account.workflow_id, account.shared_by, account.tools_micro_usd = "w", shared_by, 7
+    account.set_minimum("r-2", reserved=True)
+    assert account.reserving == {"r-2"}
+
+    assert reread(ledger).accounts["w-0"] == account
+    account.end("r-2")
+    assert not account.reserving
 
 
 def test_a_spend_is_recognised_when_it_is_read_back() -> None:

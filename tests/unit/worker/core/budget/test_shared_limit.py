@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from answerbus.account_id import replay_account
 from answerbus.budget import Budget, Usage
 from answerbus.failure import Unknown
 from answerbus.limits import ATTEMPTS_MAX
 from answerbus.outcome import Origin
-from answerbus.request import Context, Prior, Request, TextRef
+from answerbus.request import Context, Prior, Replay, Request, TextRef
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.accounts import (
     ACCOUNT_IDLE,
@@ -111,6 +112,23 @@ def test_requests_that_wait_keep_the_account_that_they_have_added_to() -> None:
     assert isinstance(ledger.spend(request("r-3"), 10, 0, next_week + ACCOUNT_IDLE), Spend)
 
 
+def test_the_next_request_opens_an_account_that_is_too_old_with_what_it_has() -> None:
+    ledger, later = Ledger(), NOW + ACCOUNT_MEMORY + timedelta(seconds=1)
+    ledger.take_in(request("r-1", budget=Budget(attempts=1)), at(1), NOW)
+    ledger.close(closed_record("r-1", "w", DIGEST, "result", 1, NOW), "w")
+    for offset in (2, 3):
+        assert ledger.take_in(request(f"r-{offset}"), at(offset), later) is None
+
+    assert limit(ledger) == Budget(attempts=6)
+
+
+def test_a_replay_has_an_account_of_its_own_in_its_workflow() -> None:
+    replay = Replay(dead_letter_id="d", round=1, account="w~0", by="ops", edited=False)
+    account = Ledger().account(request("r-1", replay=replay), NOW)
+
+    assert (account.id, account.workflow_id) == (replay_account("w", "d"), "w")
+
+
 def test_a_budget_that_is_named_first_holds_for_the_whole_workflow() -> None:
     ledger = Ledger()
     ledger.take_in(request("r-1", budget=Budget(attempts=2)), at(1), NOW)
@@ -142,7 +160,10 @@ def test_a_budget_that_is_named_later_holds_from_then_on() -> None:
 @pytest.mark.parametrize(
     ("named", "settled"),
     [
-        (Budget(attempts=5, tokens=100, micro_usd=50), Budget(attempts=5, tokens=100, micro_usd=50)),
+        (
+            Budget(attempts=5, tokens=100, micro_usd=50),
+            Budget(attempts=5, tokens=100, micro_usd=50),
+        ),
         (Budget(attempts=5, tokens=1, micro_usd=2), Budget(attempts=5, tokens=10, micro_usd=7)),
     ],
 )
@@ -192,11 +213,12 @@ def test_an_account_is_kept_while_requests_wait_however_short_it_is_remembered()
     assert isinstance(ledger.spend(request("r-5"), 1, 1, later), Spend)
     assert limit(ledger) == Budget(attempts=6)
     ledger.settle(spend_of(ledger), Usage(), later, counted=True)
-    for offset in (4, 5):
+    for offset in (5, 4):
+        assert "w" in ledger.accounts
         closes = f"r-{offset}"
         ledger.close(closed_record(closes, "w", DIGEST, "result", offset, later), "w")
-    for seconds in range(0, 600, 10):
-        ledger.forget(later + timedelta(seconds=seconds), 0)
+        for seconds in range(0, 600, 10):
+            ledger.forget(later + timedelta(seconds=seconds), 0)
     assert "w" not in ledger.accounts
 
 

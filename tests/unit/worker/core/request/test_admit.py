@@ -1,6 +1,7 @@
 """One verdict for each record: admitted, duplicate, misrouted, or a letter about its bytes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -145,6 +146,12 @@ def test_a_place_that_had_its_letter_is_a_duplicate_even_if_it_cannot_be_read() 
     assert isinstance(verdict(arrival(b"nonsense", offset=13), ledger), UnfitRequest)
 
 
+def test_a_place_that_had_its_letter_hides_no_record_of_a_topic_that_was_created_again() -> None:
+    ledger = closing_place(arrival(b"nonsense", offset=12))
+
+    assert isinstance(verdict(arrival(body("r-1", OURS), offset=12), ledger), Admitted)
+
+
 def test_a_request_id_that_looks_like_a_place_hides_nothing() -> None:
     arrived = arrival(b"nonsense", offset=12)
     ledger = closing(arrived.place_id, canonical_digest(body(arrived.place_id, OURS)))
@@ -188,6 +195,12 @@ def test_a_large_record_is_not_even_looked_at() -> None:
     value["context"]["instructions"] = "x" * REQUEST_BYTES_MAX
 
     assert cause(verdict(arrival(value))) == RequestTooLarge()
+
+
+def test_what_is_left_of_a_record_that_no_client_can_read_is_undecodable_however_large() -> None:
+    unreadable = replace(arrival(b"x" * (REQUEST_BYTES_MAX + 1)), readable=False)
+
+    assert isinstance(cause(verdict(unreadable)), UndecodableCause)
 
 
 def test_no_request_outgrows_the_events_that_carry_it() -> None:
