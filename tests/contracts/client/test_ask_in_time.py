@@ -110,6 +110,7 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[BusConn
 
 async def test_kafka_that_takes_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch) as (client, producer):
+        monkeypatch.setattr(connection, "PUBLISH_S_MIN", 0.5)  # within which it is sent
         Reader.may_start.set()
         with pytest.raises(
             BusUnavailable, match="has not confirmed request 'r-1' of workflow 'w' in time"
@@ -127,6 +128,7 @@ async def test_a_reader_that_is_slow_to_start_is_there_for_the_next_ask(
             with pytest.raises(BusUnavailable, match="has not confirmed"):
                 await client.ask(REQUEST, timeout_s=0.01)
         Reader.may_start.set()
+        monkeypatch.setattr(connection, "PUBLISH_S_MIN", LONG_S)
         with pytest.raises(NoAnswerYet):
             await client.ask(REQUEST, timeout_s=0.01)
         assert (Reader.starts, producer.sends) == (1, 1)
@@ -153,14 +155,17 @@ async def test_an_outcome_that_is_there_is_given_though_the_rest_takes_longer_th
     @asynccontextmanager
     async def slow_to_end(*_: Any) -> AsyncIterator[asyncio.Queue[Any]]:
         yield asyncio.Queue()
-        await asyncio.sleep(0.2)
+        monkeypatch.setattr(loop, "time", lambda: now() + 2 * LONG_S)
+        await asyncio.sleep(0.01)
 
+    loop = asyncio.get_running_loop()
+    now = loop.time
     monkeypatch.setattr(connection, "retries_of", slow_to_end)
     async with opened(monkeypatch) as (client, producer):
         Reader.may_start.set()
         producer.answers.set()
         Reader.outcome = sentinel = object()
-        assert await client.ask(REQUEST, 0.1, on_progress=lambda _: None) is sentinel
+        assert await client.ask(REQUEST, LONG_S, on_progress=lambda _: None) is sentinel
 
 
 async def test_a_start_is_cut_off_by_the_close_and_not_gone_on_with_in_the_next_loop(
@@ -193,6 +198,7 @@ async def test_a_new_id_that_is_asked_again_has_the_outcome_that_came_meanwhile(
         Reader.may_start.set()
         producer.answers.set()
         monkeypatch.setattr(connection, "find_past_outcome", found)
+        monkeypatch.setattr(connection, "PUBLISH_S_MIN", LONG_S)
         with pytest.raises(NoAnswerYet):  # no other client knows the id
             await client.ask(request, timeout_s=0.01)
         assert await client.ask(request, timeout_s=5) == answer
