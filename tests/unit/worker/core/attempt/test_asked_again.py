@@ -212,6 +212,13 @@ def test_other_answers_with_the_same_fault_use_the_budget() -> None:
     assert (count, end.cause) == (20, BudgetExhausted(which="attempts"))
 
 
+def test_attempts_without_an_answer_give_no_equal_ones() -> None:
+    count, end = ends_of(plan_for("openai", equal_answers_max=2), [TimedOut(60.0)] * 5, attempts=5)
+
+    assert isinstance(end, DeadLetter)
+    assert (count, end.cause) == (5, BudgetExhausted(which="attempts"))
+
+
 def test_a_profile_may_go_on_until_the_budget_is_spent() -> None:
     count, end = ends_of(plan_for("openai"), [answered("Sure!")] * 20)
 

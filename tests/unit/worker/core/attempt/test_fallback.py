@@ -7,6 +7,7 @@ import pytest
 from answerbus import failure
 from answerbus.failure import Failure
 from answerbus.limits import PROFILES_FAILED_MAX
+from answerbus.outcome import ProfileFailures
 from services.worker.core.attempt.fallback import (
     HEALTHY,
     Condition,
@@ -15,6 +16,7 @@ from services.worker.core.attempt.fallback import (
     FallbackRule,
     Hop,
     ProfileHealth,
+    failures_of,
     with_failure,
 )
 
@@ -120,6 +122,17 @@ def test_a_note_says_who_was_asked_and_why() -> None:
     assert [str(one) for one in ALL] == [
         *("unhealthy", "throttled > 20s", "invalid >= 2", "truncated", "refused")
     ]
+
+
+def test_failures_of_a_profile_are_counted_by_kind() -> None:
+    late = failure.TimedOut(after_s=1.0)
+    of_small = (WRONG, NO_JSON, CUT_AT, DECLINED, DECLINED, late)
+    failed = after(*(("small", why) for why in of_small), ("large", WRONG))
+
+    small = ProfileFailures(profile="small", invalid=2, truncated=1, refused=2)
+    assert failed == (small, ProfileFailures(profile="large", invalid=1))
+    assert failures_of(failed, "small", "refused") == 2
+    assert failures_of(failed, "other", "invalid") == 0
 
 
 def test_failures_of_so_many_profiles_are_counted() -> None:

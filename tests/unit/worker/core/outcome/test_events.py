@@ -10,7 +10,13 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.dead_letter import CrashedWorker, DeadLetter
 from answerbus.envelope import decode, encode
-from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX
+from answerbus.limits import (
+    NOTE_BYTES_MAX,
+    NOTES_MAX,
+    PRIOR_ANSWER_BYTES_MAX,
+    PRIOR_ENTRIES_MAX,
+    PRIOR_VALUES_MAX,
+)
 from answerbus.outcome import Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior
 from answerbus.trace import Trace
@@ -182,6 +188,19 @@ def test_earlier_answers_are_kept_the_newest_first_as_far_as_there_is_room() -> 
     large = [str(n) * (PRIOR_BYTES_MAX // 3) for n in range(4)]
     bounded = history.bounded_prior(tuple(earlier(n, large[n]) for n in range(4)))
     assert [entry.answer for entry in bounded] == [None, None, *large[2:]]
+
+
+def test_earlier_answers_are_kept_as_far_as_readers_take_so_many_values() -> None:
+    many: list[JsonValue] = [0] * (PRIOR_VALUES_MAX * 2 // 5)
+    bounded = history.bounded_prior(tuple(earlier(n, many) for n in range(4)))
+
+    assert [entry.answer for entry in bounded] == [None, None, many, many]
+
+
+def test_the_number_of_an_attempt_is_above_all_that_came_with_its_request() -> None:
+    prior = history.with_failure((earlier(5, "of the one before"),), 1, INVALID, "own")
+
+    assert [entry.attempt for entry in prior] == [5, 6]
 
 
 def test_upstreams_own_history_fits_as_well() -> None:
