@@ -72,7 +72,7 @@ def test_only_a_replay_that_an_agent_works_on_goes_on_from_steps(lacking: str) -
     died = "r-0.dead-letter"
     account = {"account": replay_account("w", died), "round": 1}
     replay = {"dead_letter_id": died, **account, "by": "ops@acme", "edited": False}
-    replayed = {**RUN, "replay": replay, "resumed": resumed}
+    replayed: dict[str, object] = {**RUN, "replay": replay, "resumed": resumed}
     found = received({name: value for name, value in replayed.items() if name != lacking})
 
     assert isinstance(received(replayed), ReceivedRequest)
