@@ -267,6 +267,7 @@ def _books(lane: Lane, recovered: opening.RecoveredState, suspects: Suspects) ->
             tools=context.runs.tools,
             problems_of=context.planner.problems_of,
             oversized=lane.oversized,
+            is_on=context.runs.is_on,
         ),
         oversized=lane.oversized,
         complete=context.runs.complete,

@@ -52,7 +52,10 @@ UNKNOWN_TOOL = "unknown"
 
 @dataclass(slots=True, kw_only=True)
 class OpenRuns:
-    """`problems_of` says why a child cannot be asked."""
+    """`problems_of` says why a child cannot be asked.
+
+    `is_on`: the topics of runs can be written, and may hold what is private to a child.
+    """
 
     partition: int
     queue: Queue
@@ -61,6 +64,7 @@ class OpenRuns:
     tools: ToolAccess
     problems_of: Callable[[Request], tuple[Problem, ...]]
     oversized: Oversized = field(default_factory=Oversized)
+    is_on: bool = True
     _due: TimedRequests = field(default_factory=TimedRequests)  # by when the time of a call is over
 
     def take_step(
@@ -185,7 +189,7 @@ class OpenRuns:
             # What arrives until this is committed finds no call open.
             lane_request.change_run(change.run)
             self.watch(lane_request)
-        elif lane_request.request.parent:
+        elif lane_request.request.parent and self.is_on:
             written.append(
                 records.run_tombstone(run_key(request_id, lane_request.scope), self.partition)
             )

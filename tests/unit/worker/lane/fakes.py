@@ -13,11 +13,11 @@ from math import ceil
 from operator import attrgetter
 
 from aiokafka import TopicPartition
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import ProducerFenced, UnknownTopicOrPartitionError
 
 from answerbus.envelope import Headers
 from answerbus.partition import partition_of
-from answerbus.topics import LEDGER, PARTITIONS_DEFAULT, REQUESTS, RETRIES, Topic, toolset_of
+from answerbus.topics import LEDGER, PARTITIONS_DEFAULT, REQUESTS, RETRIES, RUNS, Topic, toolset_of
 from services.worker.core.request.admit import Arrival
 from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.lane.careful_reading import must_be_read_alone, read_alone
@@ -235,6 +235,7 @@ class FakeShard:
         assert not self.is_closed, "a closed shard is good for nothing"
         if not records and offset is None:
             return
+        self._look_for_topics(records)
         self._broker.cancel_itself("commit")
         transaction = _Transaction(tuple(records), offset, self._epoch)
         fault = self._broker.faults.popleft() if self._broker.faults else None
@@ -265,6 +266,11 @@ class FakeShard:
         self._broker.apply(self._partition, transaction)
         if fault is Fault.ANSWER_LOST:
             raise RefusedError
+
+    def _look_for_topics(self, records: Sequence[OutRecord]) -> None:
+        """Where a lane does not read the topic of runs, there is none."""
+        if RUNS not in self._private and any(one.topic is RUNS for one in records):
+            raise UnknownTopicOrPartitionError
 
     async def close(self) -> None:
         await asyncio.sleep(COMMIT_S)
