@@ -2,8 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
+import typer
+from pydantic import ValidationError
+
 from answerbus.client import Client, PublishedControl
 from answerbus.control import ControlApplied
+from answerbus.problems import pointer
 from services.command_line import client_of, workflow_command
 from services.settings.settings import KafkaSettings
 
@@ -13,9 +17,17 @@ EFFECT_S_MAX = 30.0
 async def controlled(
     settings: KafkaSettings, send: Callable[[Client], Awaitable[PublishedControl]]
 ) -> tuple[PublishedControl, ControlApplied | None]:
-    """Where it was written, and its effect; None if no worker has read it in time."""
+    """Where it was written, and its effect; None if no worker has read it in time.
+
+    Raises typer.BadParameter for ids and texts that no control may have.
+    """
     async with client_of(settings) as client:
-        published = await send(client)
+        try:
+            published = await send(client)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            name = pointer(first["loc"]).removeprefix("/")
+            raise typer.BadParameter(f"{name}: {first['msg']}") from None
         return published, await client.effect_of(published, timeout_s=EFFECT_S_MAX)
 
 

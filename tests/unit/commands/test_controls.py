@@ -10,10 +10,11 @@ import typer
 from pydantic import JsonValue
 from typer.testing import CliRunner
 
+from answerbus.client.testing import FakeClient
 from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from services import cli
 from services.command_line import stdout
-from services.commands import cancel
+from services.commands import cancel, controlling
 from services.commands.approvals import changed_args, check, json_of
 from services.commands.cancel import said_of
 from services.operators.runs.fold import RunFold
@@ -173,3 +174,18 @@ def test_what_an_editor_leaves_must_be_arguments(tmp_path: Path, python: str) ->
     for editor in (_editor(tmp_path, python), "no-such-editor", "'"):
         with pytest.raises(typer.BadParameter):
             changed_args(asked, None, editor)
+
+
+@pytest.mark.parametrize(
+    ("request_id", "reason", "said"),
+    [("r 1", "late", "request_id: "), ("r-1", "x" * 2_049, "reason: at most 2048 bytes of UTF-8")],
+)
+def test_what_no_control_may_have_is_a_wrong_argument(
+    request_id: str, reason: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controlling, "client_of", lambda _: FakeClient())
+    command = ["cancel", request_id, "--workflow", "w", "--reason", reason, "--yes"]
+    done = CliRunner().invoke(cli.application(), command)
+
+    assert done.exit_code == 2
+    assert f"Invalid value: {said}" in done.stderr
