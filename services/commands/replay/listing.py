@@ -9,7 +9,7 @@ import typer
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.commands.replay import views
-from services.commands.replay.loading import loaded_once
+from services.commands.replay.loading import loaded_once, report_unlisted_ids
 from services.commands.replay.options import (
     KEYS_HELP,
     Ids,
@@ -83,9 +83,10 @@ def list_(
                 for dead_letter in chosen
             ]
         )
-        return
-    stdout().print(*views.dead_letter_lines(chosen, dead_letters), sep="\n")
-    views.print_undecodable(dead_letters)
+    else:
+        stdout().print(*views.dead_letter_lines(chosen, dead_letters), sep="\n")
+        views.print_undecodable(dead_letters)
+    report_unlisted_ids(dead_letters, selection)
 
 
 def status(
@@ -104,11 +105,12 @@ def status(
     data = views.status_data(select(dead_letters, selection), dead_letters)
     if as_json:
         views.print_json(data)
-        return
-    stdout().print(views.status_table(data))
-    for line in views.dead_again_lines(data):
-        stdout().print(line)
-    views.print_undecodable(dead_letters)
+    else:
+        stdout().print(views.status_table(data))
+        for line in views.dead_again_lines(data):
+            stdout().print(line)
+        views.print_undecodable(dead_letters)
+    report_unlisted_ids(dead_letters, selection)
 
 
 def _dead_letters(config: Path | None, selection: Selection) -> DeadLetterIndex:

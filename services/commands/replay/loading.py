@@ -13,6 +13,7 @@ from services.commands.long_task import progress
 from services.operators.adapters.reader import Reader, reading
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import DeadLetterRow, Status
+from services.operators.dead_letters.selection import Selection
 from services.operators.records.summary import summarize
 from services.text.escaping import plain_line
 
@@ -107,6 +108,19 @@ def report_unclear_ids(dead_letters: DeadLetterIndex, ids: Collection[str]) -> N
         )
         _say([message, *(f"  {one.key.text}" for one in them)], "red")
     if unknown or ambiguous:
+        raise typer.Exit(1)
+
+
+def report_unlisted_ids(dead_letters: DeadLetterIndex, selection: Selection) -> None:
+    """Say which dead letters that were named are not in a list, and why.
+
+    Raises typer.Exit if some are unknown.
+    """
+    named = {one: dead_letters.named(one) for one in sorted(selection.ids)}
+    others = (one for them in named.values() for one in them)
+    _say([_settled(one) for one in others if one.status not in selection.statuses], "yellow")
+    if unknown := [_unknown(dead_letters, one) for one, them in named.items() if not them]:
+        _say(unknown, "red")
         raise typer.Exit(1)
 
 

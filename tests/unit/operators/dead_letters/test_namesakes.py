@@ -1,6 +1,7 @@
 """Dead letters of several workflows that use one request id: each is one of its own."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import typer
@@ -8,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.dead_letter import Dismissed, Replayed
-from services.commands.replay.loading import report_unavailable_ids, report_unclear_ids
+from services.commands.replay.loading import (
+    report_unavailable_ids,
+    report_unclear_ids,
+    report_unlisted_ids,
+)
 from services.operators.dead_letters.edit import Edits, replacing
 from services.operators.dead_letters.index import DeadLetterIndex, ReplayOutcome
 from services.operators.dead_letters.prepare_replay import (
@@ -180,6 +185,24 @@ def test_commands_list_the_dead_letters_of_an_id_of_several_workflows_and_choose
     ]
     chosen = select(dead_letters, Selection(ids=frozenset({f"{ID}@w-2"})))
     assert [dead_letter.workflow_id for dead_letter in chosen] == ["w-2"]
+
+
+def test_a_list_says_why_a_dead_letter_that_was_named_is_not_in_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    events = [dead_letter_body("r-1", "w-1"), {**replayed_body(), "workflow_id": "w-1"}]
+    dead_letters = index_of(*(stored(event, n) for n, event in enumerate(events)))
+    named = Selection(ids=frozenset({"r-1.dead-letter"}), statuses=frozenset({"open"}))
+
+    report_unlisted_ids(dead_letters, named)
+    said = "r-1.dead-letter was replayed already, as r-1.replay.1.\n"
+    assert capsys.readouterr().err == said
+    report_unlisted_ids(dead_letters, replace(named, statuses=frozenset({"replayed"})))
+    assert capsys.readouterr().err == ""
+    with pytest.raises(typer.Exit):
+        report_unlisted_ids(dead_letters, replace(named, ids=frozenset({"r-1"})))
+    said = "There is no dead letter r-1. Is r-1.dead-letter meant?\n"
+    assert capsys.readouterr().err == said
 
 
 def test_an_edit_names_its_dead_letter_with_the_workflow() -> None:
