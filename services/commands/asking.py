@@ -17,6 +17,7 @@ from rich.table import Column
 
 from answerbus.client import Client, NoAnswerYet
 from answerbus.client.bus import Bus
+from answerbus.client.connection import request_record
 from answerbus.client.request_id import new_id
 from answerbus.client.timeout import timeout_s_default
 from answerbus.event import AnyOutcome
@@ -58,6 +59,10 @@ def ask_once(
     """Whether there is a result; it is printed. Raises typer.BadParameter, SetUpError."""
     registry = plugins.registry()
     prepared = _prepared(arguments, request_file, registry)
+    try:
+        request_record(prepared, None)
+    except ValueError as error:
+        raise typer.BadParameter(plain(str(error))) from None
     settings = from_environment(config).kafka
     if how == "publish":
         asyncio.run(_publish(settings, registry, prepared, as_json=as_json))

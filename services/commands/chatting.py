@@ -13,17 +13,20 @@ from answerbus.agent import AgentRef
 from answerbus.budget import Budget
 from answerbus.client import Client, NoAnswerYet
 from answerbus.client.bus import Bus
+from answerbus.client.connection import request_record
 from answerbus.client.request_id import new_id
 from answerbus.client.timeout import timeout_s_default
 from answerbus.event import AnyOutcome
 from answerbus.limits import KIB, MESSAGES_MAX
 from answerbus.outcome import Result
+from answerbus.problems import pointer
 from answerbus.request import Context, Message, Request, TextRef
 from services.command_line import bus_of, client_of, stderr, stdout
 from services.commands.ask_request import agent_of
 from services.commands.following import show_to_end
 from services.commands.show_outcome import show
 from services.settings.settings import from_environment
+from services.text.escaping import plain
 
 CHAT_BYTES_MAX = 256 * KIB  # of a conversation; what was said first is left out beyond that
 INSTRUCTIONS = "Answer the last message of the conversation."
@@ -47,9 +50,13 @@ class Chat:
         """As the command line says; raises typer.BadParameter."""
         try:
             budget = Budget(attempts=attempts)
-            return cls(agent_of(agent), workflow_id or f"chat-{new_id()}", budget, profile)
+            chat = cls(agent_of(agent), workflow_id or f"chat-{new_id()}", budget, profile)
+            chat.turn(INSTRUCTIONS, new_id())
         except ValidationError as error:
-            raise typer.BadParameter(str(error.errors()[0]["msg"])) from None
+            first = error.errors()[0]
+            raise typer.BadParameter(f"{pointer(first['loc'])}: {first['msg']}") from None
+        chat.messages.clear()
+        return chat
 
     def turn(self, text: str, request_id: str) -> Request:
         """The request of the next turn."""
@@ -104,7 +111,10 @@ async def _turn(
     clients: tuple[Client, Bus], chat: Chat, text: str, timeout_s: float | None, *, as_json: bool
 ) -> bool:
     client, bus = clients
-    request = chat.turn(text, new_id())
+    request = _request(chat, text)
+    if isinstance(request, str):
+        stderr().print(f"Not asked. {request}", style="red", markup=False)
+        return False
     wait_s = timeout_s_default(request) if timeout_s is None else timeout_s
     outcome: AnyOutcome | None = None
     try:
@@ -115,6 +125,24 @@ async def _turn(
         message = f"No answer within {wait_s:g} s; request {request.request_id} goes on."
         stderr().print(message, style="yellow", markup=False)
     return chat.take(outcome)
+
+
+def _request(chat: Chat, text: str) -> Request | str:
+    """The next turn, or why the line cannot be asked.
+
+    Python keeps bytes that are not UTF-8 as half surrogates.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "This is not text in UTF-8."
+    request = chat.turn(text, new_id())
+    try:
+        request_record(request, None)
+    except ValueError as error:
+        chat.take(None)
+        return plain(str(error))
+    return request
 
 
 def _typed() -> str | None:

@@ -1,12 +1,15 @@
 """From the command line to a request, without a broker."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from answerbus.budget import Budget
+from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.registry import Registry
 from answerbus.request import (
     Context,
@@ -19,6 +22,7 @@ from answerbus.request import (
     SchemaRef,
     TextRef,
 )
+from services import cli
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 
 FILES = {
@@ -204,3 +208,16 @@ def test_a_file_that_is_no_request_is_a_usage_error(content: bytes, text: str) -
         request_of_file(content, "new-id")
 
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("how", [(), ("--follow", "--agent", "support"), ("--no-wait",)])
+def test_a_request_that_no_worker_could_read_is_a_wrong_argument(
+    how: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "log.txt"
+    file.write_text("x" * REQUEST_BYTES_MAX)
+    command = ["ask", "Why?", "--fact", f"log=@{file}", *how]
+    done = CliRunner().invoke(cli.application(), command)
+
+    assert done.exit_code == 2
+    assert "Invalid value: The request has 524," in done.stderr

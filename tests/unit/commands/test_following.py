@@ -16,12 +16,13 @@ from answerbus.client.follow import StepEvent
 from answerbus.client.request_id import new_id
 from answerbus.client.testing import FakeClient, answered, dead_letter, silence
 from answerbus.dead_letter import UnknownAgent
-from answerbus.limits import MESSAGES_MAX
+from answerbus.limits import MESSAGES_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result
-from services.command_line import PlainConsole, screen
-from services.commands import following
+from services.command_line import PlainConsole, bus_of, screen
+from services.commands import chatting, following
 from services.commands.chatting import CHAT_BYTES_MAX, Chat
 from services.commands.following import RunView, follow_to_end, show_json
+from services.settings.settings import KafkaSettings
 from tests.unit.operators.runs.events import WORKFLOW, approval_asked, call, ended, event, step
 
 TIMEOUT_S = 60.0
@@ -73,6 +74,28 @@ def test_what_was_said_first_is_left_out_of_a_long_conversation() -> None:
 def test_what_names_no_agent_is_refused_before_anything_is_asked(agent: str) -> None:
     with pytest.raises(typer.BadParameter):
         Chat.of(agent, None, None, 1)
+
+
+@pytest.mark.parametrize(("workflow_id", "profile"), [("w" * 257, None), ("w", "no such name")])
+def test_ids_that_no_turn_may_have_are_refused_before_anything_is_asked(
+    workflow_id: str, profile: str | None
+) -> None:
+    with pytest.raises(typer.BadParameter):
+        Chat.of("support", workflow_id, profile, 1)
+
+
+async def test_a_line_that_cannot_be_asked_does_not_end_the_conversation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake, chat = FakeClient(), a_chat()
+    bus = bus_of(KafkaSettings())
+    for line in ("h\udcffllo", "x" * REQUEST_BYTES_MAX):
+        assert not await chatting._turn((fake, bus), chat, line, TIMEOUT_S, as_json=True)
+
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "Not asked. This is not text in UTF-8."
+    assert said[1].startswith("Not asked. The request has 524,")
+    assert (chat.messages, fake.requests) == ([], ())
 
 
 async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a_text(
