@@ -105,6 +105,13 @@ def step(of: AgentDefinition, *those: JsonObject) -> AcceptedStep:
     return read
 
 
+UNTRUSTED: tuple[dict[str, object], ...] = (
+    {"context": {"instructions": "x", "facts": [{"name": "f", "value": 1}]}},
+    {"context": {"instructions": "x", "messages": [{"role": "user", "content": "y"}]}},
+    {"parent": {"request_id": "r-0", "call_id": "r-0.call.1.0"}},  # which a model wrote
+)
+
+
 def inputs(seconds: float = 0.0, of: Request | None = None) -> RunInputs:
     """Tokens differ, as those by chance do."""
     return RunInputs(
@@ -122,11 +129,11 @@ _numbers = count(1)
 _chance: Callable[[int], bytes] = lambda length: next(_numbers).to_bytes(length)  # noqa: E731
 
 
-def taken(run: Run, *those: JsonObject, seconds: float = 0.0) -> Change:
+def taken(run: Run, *those: JsonObject, seconds: float = 0.0, of: Request | None = None) -> Change:
     """The run after one more step."""
     attempt = len(run.steps) + 1
     answer = step(run.definition, *those)
-    return transitions.take_step(run, answer, attempt, USAGE, Usage(), ACCOUNT, inputs(seconds))
+    return transitions.take_step(run, answer, attempt, USAGE, Usage(), ACCOUNT, inputs(seconds, of))
 
 
 def sent(change: Change) -> list[ToolCallRecord]:

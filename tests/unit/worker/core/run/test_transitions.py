@@ -31,6 +31,7 @@ from services.worker.core.run.tool_outcome import VALUE_DEPTH_MAX
 from services.worker.lane.state.recovered_runs import RecoveredRuns
 from tests.unit.worker.builders import ORIGIN, after
 from tests.unit.worker.core.run_builders import (
+    UNTRUSTED,
     asked,
     call,
     definition,
@@ -354,8 +355,13 @@ def test_a_person_is_asked_once_anything_untrusted_was_read() -> None:
     second = taken(read.run, call())
 
     assert sent(second) == []
-    reported = asked(context={"instructions": "x", "facts": [{"name": "f", "value": 1}]})
-    assert inputs(of=reported).request.context.facts[0].trust == "untrusted"
+
+
+@pytest.mark.parametrize("given", UNTRUSTED)
+def test_a_person_is_asked_where_what_a_run_is_given_is_untrusted(given: dict[str, Any]) -> None:
+    of = definition(tool(approval="after_untrusted"))
+
+    assert sent(taken(Run(of), call(), of=asked(**given))) == []
 
 
 def test_the_description_of_a_foreign_server_is_untrusted_text() -> None:
