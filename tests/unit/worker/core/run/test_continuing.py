@@ -263,6 +263,33 @@ def test_nobody_is_asked_once_the_run_is_ending() -> None:
     assert transitions.on_signal(change.run, asks, replace(inputs(1), is_ending=True)) is None
 
 
+def test_nobody_is_heard_once_the_run_is_ending() -> None:
+    change = asked()
+    answered = answer(requested(change), FITS)
+    ending = replace(inputs(10), is_ending=True)
+
+    assert transitions.on_input(change.run, answered, ending) is None
+
+
+@pytest.mark.parametrize("more", [{}, {"state": "theirs"}, {"state": "theirs", "asks": ASKS}])
+def test_only_who_could_read_the_call_can_report_its_progress(more: dict[str, Any]) -> None:
+    change = called()
+    reported = progress(delivered(change), **more)
+    forged = reported.model_copy(update={"token": "AAAAAAAAAAAAAAAAAAAAAA=="})
+
+    assert transitions.on_signal(change.run, reported, inputs(10)) is not None
+    assert transitions.on_signal(change.run, forged, inputs(10)) is None
+
+
+def test_a_server_that_has_asked_cannot_change_its_question() -> None:
+    change = called()
+    made = delivered(change)
+    change = said(change, 1, made, state="round-1", asks=ASKS)
+    another = progress(made, state="round-2", asks={**ASKS, "question": "Really?"})
+
+    assert transitions.on_signal(change.run, another, inputs(2)) is None
+
+
 def test_an_agent_that_may_not_ask_people_has_no_tool_that_does() -> None:
     change = called(ask_person=False)
     change = said(change, 1, delivered(change), state="round-1", asks=ASKS)
