@@ -1,20 +1,35 @@
 """An answer that breaks a rule of the caller's own class is asked for again, once."""
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 import pytest
-from pydantic import AfterValidator, BaseModel, TypeAdapter, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    JsonValue,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import to_json
 
-from answerbus.budget import Budget
+from answerbus.budget import AccountState, Budget, Spent
 from answerbus.client import SyncClient
 from answerbus.client.follow_up import follow_up, is_follow_up
 from answerbus.client.testing import FakeClient, FakeClientError, answered, refused
 from answerbus.dead_letter import BudgetExhausted, DeadLetter
 from answerbus.failure import Invalid, Problem
-from answerbus.limits import PRIOR_ENTRIES_MAX, REQUEST_ID_CHARS_MAX
+from answerbus.limits import (
+    EQUAL_ANSWERS_DEFAULT,
+    PRIOR_ENTRIES_MAX,
+    PRIOR_VALUES_MAX,
+    REQUEST_BYTES_MAX,
+    REQUEST_ID_CHARS_MAX,
+    REQUEST_VALUES_MAX,
+)
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
-from answerbus.request import Policy, Prior, Request
+from answerbus.request import Fact, Policy, Prior, Request
 
 
 class Version(BaseModel):
@@ -262,6 +277,60 @@ async def test_a_follow_up_has_what_is_left_of_the_time(fake_client: FakeClient)
     )
 
     assert follow_up(request, late, refused_) is None
+    asked_at = result.finished_at - timedelta(seconds=10.5)
+    again = follow_up(request, result.model_copy(update={"requested_at": asked_at}), refused_)
+    assert again is not None
+    assert again.ttl_s == request.ttl_s - 11
+
+
+@pytest.mark.parametrize(
+    ("spent", "is_due"),
+    [
+        (Spent(attempts=1, tokens=9, micro_usd=9), True),
+        (Spent(attempts=3), False),
+        (Spent(attempts=1, tokens=10), False),
+        (Spent(attempts=1, micro_usd=10), False),
+    ],
+)
+@pytest.mark.parametrize("limit", [Budget(tokens=10, micro_usd=10), Budget()])
+async def test_no_follow_up_takes_the_place_of_the_last_answer_that_a_budget_allows(
+    fake_client: FakeClient, spent: Spent, is_due: bool, limit: Budget
+) -> None:
+    request, result, refused_ = await outcomes(fake_client)
+    last = request.model_copy(update={"policy": Policy(at_last="unvalidated")})
+    account = AccountState(id="w", limit=limit, spent=spent)
+    again = follow_up(last, result.model_copy(update={"account": account}), refused_)
+
+    unlimited = limit.tokens is None and spent.attempts < limit.attempts
+    assert (again is not None) == (is_due or unlimited)
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [
+        ("x" * (REQUEST_BYTES_MAX - 1_000), "y" * 1_000),
+        ([0] * (REQUEST_VALUES_MAX - 100), [0] * 100),
+    ],
+)
+async def test_no_follow_up_is_larger_than_workers_take(
+    fake_client: FakeClient, value: JsonValue, answer: JsonValue
+) -> None:
+    request, result, refused_ = await outcomes(fake_client)
+    context = request.context.model_copy(update={"facts": (Fact(name="f", value=value),)})
+    full = request.model_copy(update={"context": context})
+
+    assert follow_up(full, result, refused_) is not None
+    assert follow_up(full, result.model_copy(update={"answer": answer}), refused_) is None
+
+
+async def test_large_answers_are_not_taken_for_equal_ones(fake_client: FakeClient) -> None:
+    request, result, refused_ = await outcomes(fake_client)
+    for number in range(2 * EQUAL_ANSWERS_DEFAULT):
+        large = result.model_copy(update={"answer": {"v": [number] * PRIOR_VALUES_MAX}})
+        again = follow_up(request, large, refused_)
+        assert again is not None
+        request = again
+    assert {one.answer for one in request.prior} == {None}
 
 
 @pytest.mark.parametrize("name", ["r", "r.again-", "r.again-x", ".again-1", "r.again-12345678"])
