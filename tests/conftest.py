@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import gc
+import os
 import signal
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from infra.checks.steps import WIDE
 from tests.plugins.installing import install_tickets
 
 _HERE = Path(__file__).parent
+_OF_TERMINALS = {"COLUMNS", "LINES", "NO_COLOR", "TERM"}
 
 # Where it is there (with the tool that lists what the image has), jsonschema builds a parser of
 # IRIs for a second in each process. No test asks for that format.
@@ -26,6 +28,17 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("answerbus")
     # Thousands of tests stay until the end: they are not searched for garbage, now or later.
     gc.disable()
+    _leave_out_what_users_set()
+
+
+def _leave_out_what_users_set() -> None:
+    """Settings and the kind of a terminal, and proxies on the way to servers of the tests."""
+    environment = os.environ  # noqa: TID251 - of the tests themselves
+    for name in [*environment]:
+        if name in _OF_TERMINALS or name.startswith("ANSWERBUS_"):
+            del environment[name]
+    for name in ("no_proxy", "NO_PROXY"):
+        environment[name] = ",".join(filter(None, [environment.get(name), "127.0.0.1"]))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
