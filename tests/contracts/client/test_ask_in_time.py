@@ -108,14 +108,25 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[BusConn
         Reader.may_start.set()
 
 
+def put_forward(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """From now on so much later, by the clock of the loop."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now() + seconds)
+
+
 async def test_kafka_that_takes_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch) as (client, producer):
-        monkeypatch.setattr(connection, "PUBLISH_S_MIN", 0.5)  # within which it is sent
+        monkeypatch.setattr(connection, "PUBLISH_S_MIN", LONG_S)
         Reader.may_start.set()
+        asking = asyncio.create_task(client.ask(REQUEST, timeout_s=0.01))
+        while not producer.sends:
+            await asyncio.sleep(0)
+        put_forward(monkeypatch, LONG_S)
         with pytest.raises(
             BusUnavailable, match="has not confirmed request 'r-1' of workflow 'w' in time"
         ):
-            await client.ask(REQUEST, timeout_s=0.01)
+            await asking
         assert producer.sends == 1
 
 
@@ -155,11 +166,9 @@ async def test_an_outcome_that_is_there_is_given_though_the_rest_takes_longer_th
     @asynccontextmanager
     async def slow_to_end(*_: Any) -> AsyncIterator[asyncio.Queue[Any]]:
         yield asyncio.Queue()
-        monkeypatch.setattr(loop, "time", lambda: now() + 2 * LONG_S)
+        put_forward(monkeypatch, 2 * LONG_S)
         await asyncio.sleep(0.01)
 
-    loop = asyncio.get_running_loop()
-    now = loop.time
     monkeypatch.setattr(connection, "retries_of", slow_to_end)
     async with opened(monkeypatch) as (client, producer):
         Reader.may_start.set()
