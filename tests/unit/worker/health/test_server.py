@@ -76,7 +76,8 @@ async def test_what_stands_is_503_and_a_gauge(running: Running) -> None:
     running.watched.probe.answered_at -= 100
     status, body = await running.get("/ready")
 
-    assert (status, "Kafka has not answered for 100 s" in body) == (503, True)
+    assert status == 503
+    assert re.search(r"Kafka has not answered for 1[012]\d s", body)
     assert "answerbus_ready 0.0" in (await running.get("/metrics"))[1]
 
 
@@ -97,8 +98,13 @@ async def test_a_blocked_loop_is_reported(running: Running) -> None:
     running.watched.loop_monitor._due_at -= STALL_S + 0.1
     await asyncio.sleep(0.5)
 
-    assert '"loop": {"stalls": 1, "worst_s": 0.' in (await running.get("/ready"))[1]
-    assert "answerbus_event_loop_stalls_total 1.0" in (await running.get("/metrics"))[1]
+    loop = json.loads((await running.get("/ready"))[1])["loop"]
+    assert loop["stalls"] >= 1
+    assert loop["worst_s"] > STALL_S
+    text = (await running.get("/metrics"))[1]
+    found = re.search(r"\nanswerbus_event_loop_stalls_total (.+)", text)
+    assert found
+    assert float(found[1]) >= 1
 
 
 async def test_a_place_that_is_none_is_a_set_up_error(running: Running) -> None:
