@@ -277,6 +277,8 @@ def _books(lane: Lane, recovered: opening.RecoveredState, suspects: Suspects) ->
             queue.shared_budgets_back,
             context.budget_rules,
             recovered.budgets,
+            # What is left of budgets that are no more; a worker that has some has their topics.
+            is_on=context.runs.is_on or bool(context.budget_rules.by_label),
         ),
     )
 

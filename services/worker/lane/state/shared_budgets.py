@@ -9,7 +9,7 @@ from answerbus.cause import BudgetExhausted
 from answerbus.partition import partition_of
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.request_key import RequestKey
-from answerbus.topics import LEASES
+from answerbus.topics import LEASES, LEDGER
 from services.worker.core.budget.account import Charged, Spend, plus
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.budget.remaining_budget import BudgetUnit
@@ -54,6 +54,7 @@ class SharedBudgets:
     books: BudgetBooks = field(default_factory=BudgetBooks)
     claims: BudgetClaims = field(default_factory=BudgetClaims)
     leases_max: int = LEASES_MAX
+    is_on: bool = True  # there are topics for what other lanes and people read of it
     _served_next: dict[BudgetKey, bool] = field(default_factory=dict)  # True: by its home's answer
     _unsent: dict[RecordKey, bool] = field(default_factory=dict)  # True: another lane reads it, too
     _beside: list[OutRecord] = field(default_factory=list)  # ends of records, and events
@@ -220,7 +221,7 @@ class SharedBudgets:
         """Records to go with the lane's next write; the last state of each is enough."""
         if self._now is None or not self.has_unsent:
             return ()
-        taken = self._beside[:]
+        taken = [record for record in self._beside if self.is_on or record.topic is LEDGER]
         for (key, lane), is_sent in self._unsent.items():
             if lane is None:
                 said: BudgetRecord = self.books.lease_record(key, self.partition, self._now)
@@ -233,7 +234,7 @@ class SharedBudgets:
                 reader = lane
             record = records.event_record(said, self.partition)
             taken.append(record)
-            if is_sent:
+            if is_sent and self.is_on:
                 taken.append(record._replace(topic=LEASES, partition=reader))
         self._unsent.clear()
         self._beside.clear()

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from answerbus.topics import DEAD_LETTERS
+from answerbus.private.budgets import BudgetLeaseRecord
+from answerbus.topics import DEAD_LETTERS, LEASES, RUN_TOPICS
+from services.worker.lane.state.records import event_record
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import events, terminals
@@ -18,6 +20,7 @@ PARENT = {"request_id": "r-0", "call_id": "r-0.call.1.0"}
         ({"parent": PARENT}, "unknown_parent"),
         ({"agent": {"name": "support"}}, "unknown_agent"),
         ({"agent": {"name": "support"}, "parent": PARENT}, "unknown_parent"),
+        ({"parent": {**PARENT, "depth": 1, "floor": 1, "cap": 4}}, "unknown_parent"),
     ],
 )
 @on_virtual_time
@@ -32,4 +35,22 @@ async def test_a_request_of_a_run_ends_and_stops_no_other(more: dict[str, Any], 
     assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
     assert [event["cause"]["kind"] for event in events(stage.broker, DEAD_LETTERS)] == [kind]
     assert len(stage.worker.shards) == 1
+    assert [topic.name for topic in RUN_TOPICS if stage.broker.log(topic).records] == []
+    await stage.end()
+
+
+@on_virtual_time
+async def test_what_is_left_of_budgets_is_not_written_where_there_is_no_topic_for_it() -> None:
+    """A lease that its home waits for kept its lane shut until the end of its window."""
+    stage = Stage()
+    now = stage.broker.clock.now()
+    lease = BudgetLeaseRecord(
+        budget="tenant:acme", window=now.strftime("%Y-%m"), lane=0, is_tight=True, at=now
+    )
+    stage.broker.append(event_record(lease, 0))
+    await stage.worker.open()
+    stage.publish("r-1")
+    await stage.all_done(60)
+
+    assert stage.broker.log(LEASES).records == []
     await stage.end()
