@@ -99,6 +99,8 @@ def compare(
     """
     bars = [_bar(text) for text in bar or ()]
     if show is not None:
+        if any((profile, budget, judge, contract, name)):
+            raise typer.BadParameter("--show is for an earlier comparison: only --bar goes with it")
         ended = asyncio.run(made_before(from_environment(config), show))
     elif profile is None or budget is None:
         raise typer.BadParameter("give --profile and --budget-usd, or --show alone")

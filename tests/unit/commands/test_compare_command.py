@@ -70,6 +70,14 @@ def test_without_a_comparison_to_show_a_profile_and_a_budget_are_needed(
     assert "--show" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--profile", "--judge", "--contract", "--name"])
+def test_an_earlier_comparison_is_not_asked_again(option: str) -> None:
+    done = CliRunner().invoke(cli.application(), ["compare", "--show", "c-1", option, "large"])
+
+    assert done.exit_code == 2
+    assert "--show is for an earlier comparison" in done.stderr
+
+
 def test_a_name_that_was_given_before_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read(_reader: object, take: Callable[[Compared, int], None], name: str) -> None:
         if name == "kept":
