@@ -14,7 +14,7 @@ from answerbus.cassette import Cassette, CassetteFault, read_cassette
 from answerbus.client.bus import Bus
 from answerbus.envelope import Undecodable
 from answerbus.private.runs import AgentDefinition
-from answerbus.problems import problems_of
+from answerbus.problems import pointer, problems_of
 from answerbus.redaction import RedactionRule
 from answerbus.topics import OUTCOMES, REQUESTS, RUNS, STEPS
 from services.command_line import Config, bus_of, refuse, stderr, stdout
@@ -167,9 +167,9 @@ async def _recorded(
     try:
         cassette = recording.cassette(definitions, rules, wanted.request_id)
     except ValidationError as error:
-        problem = problems_of(error, None)[0]
+        where, expected = pointer(error.errors()[0]["loc"]), problems_of(error, None)[0].expected
         raise typer.BadParameter(
-            f"By these rules it is no cassette, or too large: {problem.path}, {problem.expected}."
+            f"By these rules it is no cassette, or too large: at {where}, {expected}."
         ) from None
     has_runs = cassette is not None and any(one.request.agent for one in cassette.requests)
     if has_runs and (hidden := await hidden_runs(bus, (STEPS,))):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from answerbus.cassette import Cassette
+from answerbus.cassette import REQUESTS_MAX, Cassette
 from answerbus.topics import STEPS
 from services import cli
 from services.commands import record
@@ -54,6 +54,22 @@ def test_a_run_whose_steps_are_hidden_is_not_recorded(
 
     assert (done.exit_code, done.stderr) == (1, "no right to Read\n")
     assert not out.exists()
+
+
+def test_what_makes_a_recording_too_large_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording(WORKFLOW)
+    for number in range(REQUESTS_MAX + 1):
+        recording.take(asked(f"r-{number}"))
+
+    async def recording_of(*_: object) -> Recording:
+        return recording
+
+    monkeypatch.setattr(record, "recording_of", recording_of)
+    done = CliRunner().invoke(cli.application(), ["record", "--workflow", WORKFLOW])
+
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.replace("│", "").split())
+    assert "too large: at /requests, 1000 or fewer items." in said
 
 
 def test_of_a_file_that_does_not_fit_no_part_is_left(tmp_path: Path) -> None:
