@@ -72,7 +72,7 @@ async def moved_at_last(bus: Bus, partitions: int) -> dict[str, Any]:
     """Once the sessions of workers that were killed have ended."""
     async with asyncio.timeout(SESSION_S):
         while (done := await moved(bus, partitions)).code != 0:
-            assert "members are in the group" in done.err, done.err
+            assert "stop all workers first" in done.err, done.err
             await asyncio.sleep(0.5)
     report: dict[str, Any] = json.loads(done.out)
     return report

@@ -42,6 +42,7 @@ from services.kafka.worker_groups import members_of
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Stored
 from services.settings.settings import SetUpError
+from services.text.counted import count_text
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.adapters.kafka.shard import KafkaShard, Names
@@ -274,8 +275,8 @@ def _members_text(group_id: str, members: int) -> str | None:
     if not members:
         return None
     return (
-        f"{members} members are in the group {group_id}: stop all workers first. One that was "
-        "killed leaves when its session ends, after `kafka.session_timeout_ms`."
+        f"The group {group_id} has {count_text(members, 'member')}: stop all workers first. One "
+        "that was killed leaves when its session ends, after `kafka.session_timeout_ms`."
     )
 
 

@@ -1,0 +1,13 @@
+"""What `answerbus topics move` says of workers that are in its way."""
+
+import pytest
+
+from services.commands.repartitioning import move
+
+
+@pytest.mark.parametrize(("members", "said"), [(1, "1 member"), (2, "2 members")])
+def test_workers_that_are_there_are_counted(members: int, said: str) -> None:
+    text = move._members_text("acme.worker", members)
+
+    assert text is not None
+    assert text.startswith(f"The group acme.worker has {said}: stop all workers first.")
