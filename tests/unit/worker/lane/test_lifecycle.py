@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from answerbus.cause import Cancelled
+from answerbus.topics import DEAD_LETTERS
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Rejected, Reply, Throttled
 from services.worker.lane.outbox import COMMIT_TIMEOUT_S
@@ -20,6 +22,7 @@ from tests.unit.worker.lane.world import (
     audit,
     context,
     done,
+    events,
     final_account,
     terminals,
     until,
@@ -119,6 +122,28 @@ async def test_a_spend_that_is_committed_when_the_partition_is_gone_is_returned(
     stage.worker.assign(0)
     await stage.end()
     assert stage.outcomes() == ["released", "result"]
+
+
+@pytest.mark.parametrize("ended", ["cancelled", "deadline_passed"])
+@on_virtual_time
+async def test_a_spend_that_is_committed_when_its_request_has_to_end_is_returned(
+    ended: str,
+) -> None:
+    stage = Stage()
+    await stage.worker.open()
+    stage.publish("r-1", budget={"attempts": 1})
+    lane = stage.worker.lane
+    await until(lambda: bool(lane.calls.unused), look_s=0.001)
+    (lane_request,) = lane.lane_state.queue.requests.values()
+    if ended == "cancelled":
+        lane.lane_state.queue.cancel(lane_request, Cancelled(by="ops", reason="enough"))
+    else:
+        lane_request.deadline = lane.context.clock.now()
+    await stage.end()
+
+    assert (stage.outcomes(), stage.provider.calls) == (["released"], [])
+    (letter,) = events(stage.broker, DEAD_LETTERS)
+    assert letter["cause"]["kind"] == ended
 
 
 @on_virtual_time
