@@ -129,7 +129,8 @@ async def test_a_spend_that_is_committed_when_the_partition_is_gone_is_returned(
 async def test_a_spend_that_is_committed_when_its_request_has_to_end_is_returned(
     ended: str,
 ) -> None:
-    stage = Stage()
+    """With its place among the calls: the next request has it."""
+    stage = Stage(slots=1)
     await stage.worker.open()
     stage.publish("r-1", budget={"attempts": 1})
     lane = stage.worker.lane
@@ -139,9 +140,11 @@ async def test_a_spend_that_is_committed_when_its_request_has_to_end_is_returned
         lane.lane_state.queue.cancel(lane_request, Cancelled(by="ops", reason="enough"))
     else:
         lane_request.deadline = lane.context.clock.now()
+    stage.publish("r-2")
     await stage.end()
 
-    assert (stage.outcomes(), stage.provider.calls) == (["released"], [])
+    assert stage.outcomes() == ["released", "result"]
+    assert [name for name, *_ in stage.provider.calls] == ["r-2"]
     (letter,) = events(stage.broker, DEAD_LETTERS)
     assert letter["cause"]["kind"] == ended
 
