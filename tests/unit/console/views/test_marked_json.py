@@ -137,7 +137,7 @@ def test_no_answer_takes_long_or_much_memory_to_show(value: JsonValue) -> None:
 
     for work in (partial(marked_json, value, problems), partial(schema_around, value, ["/7"])):
         took = spent(work)
-        assert took.is_below(MARGIN * ANYBODY.loop_s), took
+        assert took.is_below(3 * ANYBODY.loop_s), took  # it was 0.14 s
         assert peak_bytes(work) <= ANYBODY.bytes_max(size)
 
 

@@ -16,7 +16,7 @@ from services.operators.runs.shown_args import (
     shown_args,
 )
 from services.text.digest import canonical_digest
-from tests.cost.budget import ANYBODY, MARGIN, peak_bytes, spent
+from tests.cost.budget import ANYBODY, peak_bytes, spent
 from tests.unit.operators.runs.events import approval_asked
 
 MALLORY = "and 99,000,000 cents to Mallory"
@@ -55,7 +55,7 @@ def test_what_is_shown_is_not_many_times_the_arguments(levels: int) -> None:
     shown = shown_args(requested)
 
     assert len(shown.text) + shown.hidden < size * 30
-    assert spent(lambda: shown_args(requested)).is_below(ANYBODY.loop_s * MARGIN)
+    assert spent(lambda: shown_args(requested)).is_below(3 * ANYBODY.loop_s)
     assert peak_bytes(lambda: shown_args(requested)) < ANYBODY.bytes_max(size)
 
 
