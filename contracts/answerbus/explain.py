@@ -112,12 +112,7 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
         case causes.AnswerTooLarge():
             return "The answer is larger than a result may be."
         case causes.BudgetExhausted():
-            which = "dollars" if cause.which == "micro_usd" else cause.which
-            if cause.budget is not None:
-                return f"The budget {cause.budget} has too little left: {which}."
-            if cause.which == "attempts":
-                return "The workflow's budget of attempts is spent."
-            return f"The workflow's budget of {which} has too little left for another call."
+            return _spent_text(cause)
         case causes.DeadlinePassed():
             return "The deadline has passed."
         case causes.InvalidAnswer():
@@ -149,6 +144,15 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             return f"Cancelled by {cause.by}: {cause.reason}"
         case _:
             assert_never(cause)
+
+
+def _spent_text(cause: causes.BudgetExhausted) -> str:
+    which = "dollars" if cause.which == "micro_usd" else cause.which
+    if cause.budget is not None:
+        return f"The budget {cause.budget} has too little left: {which}."
+    if cause.which == "attempts":
+        return "The workflow's budget of attempts is spent."
+    return f"The workflow's budget of {which} has too little left for another call."
 
 
 def remedy(  # noqa: C901, PLR0912 - one arm for each cause

@@ -109,19 +109,15 @@ async def run(
             observers = Observers([measures, SpanObserver(otlp, planner, content)])
         off = deployment.runs_off(may_use=may_run)
         advice += [*settings.advice, *advice_on(settings), *planner.fallback_advice()]
-        advice += [off] if off else []
-        for sentence in advice:
+        for sentence in filter(None, (*advice, off)):
             _log.warning(sentence)
-        others, is_on = OtherGroups(settings.kafka), deployment.has_run_topics and may_run
+        others = OtherGroups(settings.kafka)
         context = replace(
             _context(settings, name, deployment.partitions, planner, clock),
             members_of=others.members_of,
             offset_of=others.offset_of,
             observer=observers,
-            runs=replace(
-                _run_setup(settings, planner, tools, is_on=is_on, has_agents=bool(agents)),
-                off_because=off,
-            ),
+            runs=_run_setup(settings, planner, tools, deployment, off, has_agents=bool(agents)),
             siblings=siblings or Siblings(),
             costly_work=costly_work,
         )
@@ -289,7 +285,13 @@ def _context(
 
 
 def _run_setup(
-    settings: Settings, planner: Planner, tools: KnownTools, *, is_on: bool, has_agents: bool
+    settings: Settings,
+    planner: Planner,
+    tools: KnownTools,
+    deployment: broker_check.DeploymentLayout,
+    off_because: str | None,
+    *,
+    has_agents: bool,
 ) -> RunSetup:
     """`planner.agents` is read at each use, since new settings may bring other agents."""
     access = ToolAccess(
@@ -299,7 +301,8 @@ def _run_setup(
         current_policy=lambda agent, tool: planner.agents.current_policy(agent, tool),  # noqa: PLW0108
     )
     return RunSetup(
-        is_on=is_on,
+        is_on=deployment.has_run_topics and off_because is None,
+        off_because=off_because,
         has_agents=has_agents,
         tools=access,
         complete=lambda admitted: complete(planner.agents, admitted),
