@@ -7,6 +7,8 @@ from datetime import datetime
 from functools import partial
 
 from answerbus.attempt import Attempt
+from answerbus.budget import Usage
+from answerbus.cause import UnknownParent
 from answerbus.private.ledger import LaneRecord
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
@@ -14,7 +16,9 @@ from services.worker.core.budget.accounts import Accounts
 from services.worker.core.budget.audit import give_back, write_off
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
+from services.worker.core.outcome.events import dead_letter_without_call
 from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.run.children import ChildOutcome, may_ask
 from services.worker.core.run.new_run import new_run
 from services.worker.core.shared_budget.rules import ZERO
 from services.worker.lane import opening
@@ -32,7 +36,7 @@ from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.shared_budgets import SharedBudgets
 from services.worker.lane.state.suspects import Suspects, suspects_of
 from services.worker.lane.state.watermark import Watermark
-from services.worker.ports.kafka import Intake, PastCut, Shard
+from services.worker.ports.kafka import Intake, Outgoing, PastCut, Shard
 
 MEASURINGS_MAX = 3  # a slow broker's time is vague, an old broker gives none
 STABLE_S = 60.0  # a lane that has lasted this long does not crash for what it holds
@@ -146,8 +150,6 @@ async def _fenced(
     known = (*unfinished, *unused.values())
     traces = {lane_request.key: lane_request.incoming_trace for lane_request in known}
     await outbox.put(lane_state.opening_records(record, orphaned, traces).records, None)
-    for lane_request in ended:
-        outbox.put(lane_state.runs.end(lane_request, now), None)
     lane.calls.forget_unused()
     lane.errors.clear()
     offset, earliest = await intake.start_offset()
@@ -162,6 +164,8 @@ async def _fenced(
         raise RuntimeError("a call ended in an error while its lane was opening")
     lane_state.cancellations.found = recovered.runs.cancels
     _queue(lane, lane_state, unfinished, {lane_request.key for lane_request in ended})
+    for lane_request in ended:
+        outbox.put(_ended_elsewhere(lane_state, lane_request, now), None)
     lane.was_opened = True
     lane.context.observer.opened(lane.partition, orphaned)
     opened_at = asyncio.get_running_loop().time()
@@ -181,6 +185,25 @@ def _told_apart(recovered: RecoveredState) -> tuple[list[LaneRequest], list[Lane
         is_closed = recovered.ledger.closed.get(lane_request.key.record_key()) is not None
         (ended if is_closed else unfinished).append(lane_request)
     return unfinished, ended
+
+
+def _ended_elsewhere(
+    lane_state: LaneState, lane_request: LaneRequest, now: datetime
+) -> Sequence[Outgoing]:
+    """The end of its private records, and of the call that waits for it as a child.
+
+    The worker that ended it knew of no open run: a child is an `unknown_parent` there.
+    """
+    parent = lane_request.request.parent
+    written: list[Outgoing] = [*lane_state.runs.end(lane_request, now)]
+    above = lane_state.queue.children.named_parent(lane_request)
+    if parent and above and may_ask(above.request, above.run, lane_request.request):
+        account = lane_state.ledger.account(lane_request.request, now).state
+        found = dead_letter_without_call(lane_request, UnknownParent(), account, now)
+        ended = ChildOutcome(parent.call_id, found, 0, Usage())
+        written += lane_state.runs.apply_signal(above, ended, now)
+        lane_state.signal_if_answered(above)
+    return lane_state.writing(*written).records
 
 
 async def _not_anothers(context: LaneContext, recovered: opening.RecoveredState) -> None:

@@ -33,7 +33,7 @@ class OpenChildren:
 
     def put(self, lane_request: LaneRequest) -> None:
         """Take a request in, if it is a child."""
-        above = self._named_parent(lane_request)
+        above = self.named_parent(lane_request)
         if above and may_ask(above.request, above.run, lane_request.request):
             self._put(lane_request, above)
 
@@ -48,7 +48,7 @@ class OpenChildren:
         needs another one, and reserves what is left beside the reserved minimums of others.
         """
         for lane_request in self.requests.values():
-            above = self._named_parent(lane_request)
+            above = self.named_parent(lane_request)
             if above and above.run and above.request.account_id == lane_request.account_id:
                 self._put(lane_request, above)
         spenders = []
@@ -116,7 +116,8 @@ class OpenChildren:
             return None
         return self.requests.get(parent)
 
-    def _named_parent(self, lane_request: LaneRequest) -> LaneRequest | None:
+    def named_parent(self, lane_request: LaneRequest) -> LaneRequest | None:
+        """The open request that it names as its parent, whether or not that has asked it."""
         parent = parent_key(lane_request.request)
         return self.requests.get(parent) if parent else None
 

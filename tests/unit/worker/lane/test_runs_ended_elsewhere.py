@@ -10,13 +10,13 @@ from tests.unit.worker.lane.world import Worker, context, events, terminals, unt
 STEP, LAST = actions(call(order_id="1")), actions(says("Done."))
 
 
-async def elsewhere(stage: RunStage, *copies: str) -> None:
+async def elsewhere(stage: RunStage, *copies: str, ends: str = "r-1") -> None:
     """The lane goes to a worker without agents and rights to topics of runs, and comes back."""
     await stage.worker.crash()
     other = Worker(stage.broker, context(stage.provider))
     await other.open()
     stage.publish(*copies)
-    await until(lambda: "r-1" in terminals(stage.broker), 60)
+    await until(lambda: ends in terminals(stage.broker), 60)
     await other.drain()
     stage.worker = stage.new_worker()
     await stage.worker.open()
@@ -65,5 +65,24 @@ async def test_its_children_end_as_cancelled() -> None:
 
     causes = [event["cause"]["kind"] for event in events(stage.broker, DEAD_LETTERS)]
     assert sorted(causes) == ["cancelled", "cancelled", "unknown_agent"]
+    assert stage.open_records() == {}
+    await stage.end()
+
+
+@on_virtual_time
+async def test_a_run_goes_on_whose_child_was_ended() -> None:
+    """It waited for the child until its deadline."""
+    child = "r-1.call.1.0"
+    stage = DelegatingStage(FAN_OUT, answers={child: [{"not": "wrapped"}]})
+    await stage.worker.open()
+    stage.publish("r-1")
+    await until(lambda: bool(stage.broker.log(RETRIES).records), 60)
+    await until(lambda: stage.broker.offsets.get(0, 0) > 0, 60)  # no copy of the run is read
+    await elsewhere(stage, ends=child)
+    await until(lambda: "r-1" in terminals(stage.broker), 60)
+
+    kinds = {"r-1": "result", child: "dead_letter", "r-1.call.1.1": "result"}
+    assert terminals(stage.broker) == kinds
+    assert stage.ended()[child] == {"kind": "dead_letter", "cause": "unknown_parent"}
     assert stage.open_records() == {}
     await stage.end()
