@@ -182,7 +182,8 @@ def _told_apart(recovered: RecoveredState) -> tuple[list[LaneRequest], list[Lane
     """The requests that are open, and those that have their outcome already."""
     unfinished, ended = list[LaneRequest](), list[LaneRequest]()
     for lane_request in recovered.requests():
-        is_closed = recovered.ledger.closed.get(lane_request.key.record_key()) is not None
+        name, since = lane_request.key.record_key(), lane_request.origin.timestamp
+        is_closed = recovered.ledger.closed.has_closed(name, since)
         (ended if is_closed else unfinished).append(lane_request)
     return unfinished, ended
 

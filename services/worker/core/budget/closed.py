@@ -81,6 +81,13 @@ class ClosedIds:
         bodies = frozenset(body for chunk in chunks for body in chunk.bodies(digest))
         return ClosedId(bodies) if bodies else None
 
+    def has_closed(self, name: str, since: datetime) -> bool:
+        """Whether a name was closed since then, and not for an earlier request of the same id."""
+        digest, since_ms = id_digest(name), milliseconds(since)
+        if single := self._singles.get(digest):
+            return single.at_ms >= since_ms
+        return any(it.until_ms >= since_ms and any(it.bodies(digest)) for it in self._packed())
+
     def add(
         self, record: ClosedRecord, at: datetime | None = None, name: str | None = None
     ) -> None:

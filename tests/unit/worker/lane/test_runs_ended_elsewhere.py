@@ -1,11 +1,15 @@
 """A worker that does not read the topic of runs ends one; a worker that does lets it stay ended."""
 
-from answerbus.topics import DEAD_LETTERS, RETRIES
+from datetime import timedelta
+
+from answerbus.envelope import encode
+from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES
+from services.worker.core.budget.ledger import closed_record
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import FAN_OUT, DelegatingStage
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.virtual import on_virtual_time
-from tests.unit.worker.lane.world import Worker, context, events, terminals, until
+from tests.unit.worker.lane.world import OUR_WORKFLOW, Worker, context, events, terminals, until
 
 STEP, LAST = actions(call(order_id="1")), actions(says("Done."))
 
@@ -85,4 +89,22 @@ async def test_a_run_goes_on_whose_child_was_ended() -> None:
     assert terminals(stage.broker) == kinds
     assert stage.ended()[child] == {"kind": "dead_letter", "cause": "unknown_parent"}
     assert stage.open_records() == {}
+    await stage.end()
+
+
+@on_virtual_time
+async def test_a_run_whose_id_was_closed_before_its_request_came_goes_on() -> None:
+    """An id may be used again after a day; the end of its entry may not be written or read yet."""
+    stage = await RunStage.opened("r-1", steps=(STEP, "x"))
+    await until(lambda: bool(stage.broker.log(RETRIES).records), 60)
+    await until(lambda: stage.broker.offsets.get(0, 0) > 0, 60)  # no copy of it is read
+    await stage.crash()
+    at = stage.broker.clock.now() - timedelta(hours=25)
+    before = encode(closed_record("r-1", OUR_WORKFLOW, f"sha256:{'0' * 64}", "result", 0, at))
+    stage.broker.log(LEDGER).append(before.key, before.value, (), at)
+    stage.provider.steps = (STEP, LAST)
+    await stage.worker.open()
+    await until(lambda: "r-1" in terminals(stage.broker), 60)
+
+    assert terminals(stage.broker) == {"r-1": "result"}
     await stage.end()

@@ -205,6 +205,16 @@ def test_what_waits_to_be_packed_is_remembered_as_long_as_all_others() -> None:
     assert not knows(ids, "r-0")
 
 
+def test_what_was_closed_before_a_time_is_not_closed_since_in_a_chunk_either() -> None:
+    ids, name, later = ClosedIds(), closed("r-0").name, NOW + timedelta(milliseconds=1)
+    ids.add(closed("r-0"))
+    for _ in ("single", "chunk"):
+        assert ids.has_closed(name, NOW)
+        assert not ids.has_closed(name, later)
+        assert not ids.has_closed(closed("r-1").name, NOW)
+        ids.pack(NOW + timedelta(hours=2))
+
+
 def test_the_end_of_other_ids_ends_nothing_that_waits_to_be_packed() -> None:
     ids = ids_of_a_version_without_chunks()
     for n in range(SMALL.chunk_ids):
