@@ -49,8 +49,12 @@ class Happened(Wire):
         micro_usd: float | None = None,
     ) -> None:
         # The effect was there whatever it cost or gave: an error here would leave that unknown.
-        cost = counted_cost(micro_usd) or micro_usd
-        members = {"kind": kind, "value": to_jsonable_python(value), "micro_usd": cost}
+        cost = counted_cost(micro_usd)
+        members = {
+            "kind": kind,
+            "value": to_jsonable_python(value),
+            "micro_usd": micro_usd if cost is None else cost,
+        }
         self.__pydantic_validator__.validate_python(members, self_instance=self)
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # reading does not call it

@@ -47,7 +47,7 @@ CallCost = Annotated[int | None, Field(ge=0, le=limits.TOOL_COST_MICRO_USD_MAX),
 
 def counted_cost(named: object) -> int | None:
     """A cost rounded up, and at most the highest; None for what cannot be one, and for none."""
-    if isinstance(named, bool) or not isinstance(named, int | float) or not named > 0:
+    if isinstance(named, bool) or not isinstance(named, int | float) or not named >= 0:
         return None
     return math.ceil(min(named, limits.TOOL_COST_MICRO_USD_MAX))
 

@@ -34,7 +34,7 @@ def finding_of(outcome: ToolOk | ToolFailure) -> Finding:
     if isinstance(outcome, ToolFailure):
         return NotKnown()
     found = outcome.value
-    if isinstance(found, dict) and (cost := counted_cost(found.get("micro_usd"))):
+    if isinstance(found, dict) and (cost := counted_cost(found.get("micro_usd"))) is not None:
         found = {**found, "micro_usd": cost}
     try:
         return _FINDING.validate_python(found)
