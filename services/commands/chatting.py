@@ -136,11 +136,12 @@ def _request(chat: Chat, text: str) -> Request | str:
         text.encode()
     except UnicodeEncodeError:
         return "This is not text in UTF-8."
+    before = [*chat.messages]
     request = chat.turn(text, new_id())
     try:
         request_record(request, None)
     except ValueError as error:
-        chat.take(None)
+        chat.messages = before  # all of them, also those that had no room beside this line
         return plain(str(error))
     return request
 
