@@ -327,9 +327,11 @@ def main() -> None:
     # What goes wrong with Kafka is said once and in our words; the worker sets up logs of its own.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").addFilter(_is_news)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal of another encoding shows `?`
-            stream.reconfigure(errors="replace")
+    # A terminal of another encoding shows `?`; what is read is checked where it is used.
+    handlers = ("surrogateescape", "replace", "replace")
+    for stream, errors in zip((sys.stdin, sys.stdout, sys.stderr), handlers, strict=True):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=errors)
     try:
         application()()
     except SystemExit as end:

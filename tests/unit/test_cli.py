@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from answerbus.client import BusUnavailable
 from answerbus.client.timeout import OUTCOME_DELAY_S_MAX, TIMEOUT_S_DEFAULT
 from answerbus.schema_export import documents
 from services import cli
+from services.commands import chatting
 from services.commands.ask import RUN_WAIT_DEFAULT, WAIT_S_DEFAULT
 from services.settings.settings import SetUpError
 from tests.plugins.installing import write_plugin
@@ -185,6 +187,17 @@ def test_wrong_usage_is_code_2_before_anything_is_done(
 
     assert done.exit_code == 2
     assert "Error" in done.stderr
+
+
+def test_a_line_that_is_not_utf_8_is_read_in_each_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else `chat` would end with a traceback, where it is to say so and go on."""
+    typed = TextIOWrapper(BytesIO(b"h\xffllo\n"), "utf-8", "strict")
+    monkeypatch.setattr(sys, "stdin", typed)
+    monkeypatch.setattr(sys, "argv", ["answerbus", "--version"])
+    with pytest.raises(SystemExit):
+        cli.main()
+
+    assert chatting._typed() == "h\udcffllo\n"
 
 
 @pytest.mark.parametrize("error", [SetUpError("Do [this]."), BusUnavailable("Do [this].")])
