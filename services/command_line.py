@@ -112,7 +112,8 @@ def print_table(console: Console, table: RenderableType) -> None:
         column.max_width = NAME_COLUMNS_MIN if console.is_terminal and not column.no_wrap else None
     unlimited = console.options.update(max_width=PIPE_COLUMNS_MAX)
     needed = console.measure(table, options=unlimited).maximum
-    if isinstance(table, Table) and table.box is None and needed > console.width:
+    is_too_wide = console.is_terminal and needed > console.width
+    if is_too_wide and isinstance(table, Table) and table.box is None:
         table.padding = (0, 1, 0, 0)
         needed = console.measure(table, options=unlimited).maximum
     console.width = max(console.width, needed)

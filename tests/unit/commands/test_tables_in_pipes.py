@@ -54,15 +54,19 @@ def test_names_and_numbers_are_whole_in_a_terminal_that_has_no_room_for_them() -
     assert "".join(line[:NAME_COLUMNS_MIN].strip() for line in lines) == NAME
 
 
-@pytest.mark.parametrize(("width", "gap"), [(40, "  "), (28, " ")])
-def test_columns_are_closer_where_the_terminal_is_too_narrow(width: int, gap: str) -> None:
+@pytest.mark.parametrize(
+    ("width", "gap", "is_terminal"), [(40, "  ", True), (28, " ", True), (28, "  ", False)]
+)
+def test_columns_are_closer_where_the_terminal_is_too_narrow(
+    width: int, gap: str, *, is_terminal: bool
+) -> None:
     written = StringIO()
     table = Table("label", box=None, pad_edge=False)
     for name in ("used", "charged"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("a-label", "$1,234.56", "$2,345.67")
 
-    print_table(Console(file=written, width=width, force_terminal=True), table)
+    print_table(Console(file=written, width=width, force_terminal=is_terminal), table)
 
     assert written.getvalue().splitlines()[1] == gap.join(("a-label", "$1,234.56", "$2,345.67"))
 
