@@ -5,8 +5,8 @@ import shlex
 import sys
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from answerbus.client import Client, NoAnswerYet
+from answerbus.client import NoAnswerYet
 from answerbus.client.bus import Bus
 from answerbus.client.connection import request_record
 from answerbus.client.request_id import new_id
@@ -47,6 +47,14 @@ How = Literal["publish", "wait", "follow"]
 QUEUED = "queued: waits for a worker"
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A request whose outcome is awaited, and whether it may be published by now."""
+
+    request: Request
+    is_begun: bool = False
+
+
 def ask_once(
     arguments: AskArguments,
     request_file: str | None,
@@ -68,14 +76,15 @@ def ask_once(
         asyncio.run(_publish(settings, registry, prepared, as_json=as_json))
         return True
     wait_s = timeout_s_default(prepared) if timeout_s is None else timeout_s
+    asked = _Asked(prepared)
     if how == "follow":
-        waiting = _follow(settings, registry, prepared, wait_s, as_json=as_json)
+        waiting = _follow(settings, registry, asked, wait_s, as_json=as_json)
     else:
-        waiting = _wait(settings, registry, prepared, wait_s)
+        waiting = _wait(settings, registry, asked, wait_s)
     try:
         outcome = asyncio.run(waiting)
     except KeyboardInterrupt:
-        raise _interrupted(prepared) from None
+        raise _interrupted(asked) from None
     except NoAnswerYet:
         raise _no_answer(prepared, wait_s) from None
     if how == "follow" and as_json:
@@ -115,40 +124,27 @@ async def _publish(
 
 
 async def _wait(
-    settings: KafkaSettings, registry: Registry, request: Request, timeout_s: float
+    settings: KafkaSettings, registry: Registry, asked: _Asked, timeout_s: float
 ) -> AnyOutcome:
-    shown = _waiting_shown(bus_of(settings), request, stderr())
-    async with _connected(settings, registry) as client, shown:
-        return await client.ask_request(request, timeout_s=timeout_s)
+    shown = _waiting_shown(bus_of(settings), asked.request, stderr())
+    async with client_of(settings, registry) as client, shown:
+        asked.is_begun = True
+        return await client.ask_request(asked.request, timeout_s=timeout_s)
 
 
 async def _follow(
-    settings: KafkaSettings,
-    registry: Registry,
-    request: Request,
-    timeout_s: float,
-    *,
-    as_json: bool,
+    settings: KafkaSettings, registry: Registry, asked: _Asked, timeout_s: float, *, as_json: bool
 ) -> AnyOutcome:
-    async with _connected(settings, registry) as client:
-        return await show_to_end(client, bus_of(settings), request, timeout_s, as_json=as_json)
+    bus, request = bus_of(settings), asked.request
+    async with client_of(settings, registry) as client:
+        asked.is_begun = True
+        return await show_to_end(client, bus, request, timeout_s, as_json=as_json)
 
 
-@asynccontextmanager
-async def _connected(settings: KafkaSettings, registry: Registry) -> AsyncIterator[Client]:
-    """After Ctrl-C before that, no request goes on. Raises typer.Exit."""
-    async with AsyncExitStack() as stack:
-        try:
-            client = await stack.enter_async_context(client_of(settings, registry))
-        except asyncio.CancelledError:
-            text = "\nNot waiting any more. Kafka has not answered yet, and nothing is published."
-            stderr().print(text, style="yellow", markup=False)
-            raise typer.Exit(EXIT_CTRL_C) from None
-        yield client
-
-
-def _interrupted(request: Request) -> typer.Exit:
-    stderr().print("\n" + interrupted_text(request), style="yellow", markup=False)
+def _interrupted(asked: _Asked) -> typer.Exit:
+    not_begun = "Not waiting any more. Nothing is published."
+    text = interrupted_text(asked.request) if asked.is_begun else not_begun
+    stderr().print("\n" + text, style="yellow", markup=False)
     return typer.Exit(EXIT_CTRL_C)
 
 

@@ -1,8 +1,5 @@
 """What is told of a request while someone waits for its outcome."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from io import StringIO
 from typing import Any
 
@@ -12,15 +9,15 @@ import typer
 from answerbus.agent import AgentRef
 from answerbus.budget import Budget
 from answerbus.client.bus import Bus
+from answerbus.client.testing import FakeClient
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
-from answerbus.registry import Registry
 from answerbus.request import Context, Request, TextRef
 from services.command_line import EXIT_CTRL_C, PlainConsole, workflow_command
 from services.commands import asking
+from services.commands.ask_request import AskArguments
 from services.commands.asking import interrupted_text
 from services.commands.notices import Notices, progress_text
-from services.settings.settings import KafkaSettings
 from tests.unit.operators.stored_examples import body_of, stored
 
 MINE = Request(
@@ -106,23 +103,30 @@ def test_an_id_that_begins_as_an_option_is_no_option_of_the_command() -> None:
     assert workflow_command("a") == "answerbus workflow a"
 
 
-async def test_ctrl_c_before_kafka_answers_says_that_nothing_goes_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("is_connected", "said"), [(False, "Nothing is published."), (True, " goes on, and may cost")]
+)
+def test_ctrl_c_says_that_a_request_goes_on_only_once_it_may_be_published(
+    *,
+    is_connected: bool,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    @asynccontextmanager
-    async def never(*_: object) -> AsyncIterator[None]:
-        await asyncio.Event().wait()
-        yield
+    fake = FakeClient()
 
-    monkeypatch.setattr(asking, "client_of", never)
-    waiting = asyncio.create_task(asking._wait(KafkaSettings(), Registry(), MINE, 60))
-    await asyncio.sleep(0)
-    waiting.cancel()
+    async def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fake, "ask_request", interrupted)
+    if not is_connected:
+        monkeypatch.setattr(FakeClient, "__aenter__", interrupted)
+    monkeypatch.setattr(asking, "client_of", lambda *_: fake)
 
     with pytest.raises(typer.Exit) as raised:
-        await waiting
+        asking.ask_once(AskArguments("Why?"), None, None, 60, how="wait", as_json=False)
     assert raised.value.exit_code == EXIT_CTRL_C
-    assert "nothing is published" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 async def test_a_long_text_leaves_room_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
