@@ -18,7 +18,6 @@ from services.operators.dead_letters.forecast import Forecast
 from services.operators.dead_letters.groups import Group, Key
 from services.operators.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
 from services.operators.dead_letters.row import BudgetAmounts, DeadLetterRow
-from services.operators.records.within_limits import local_time
 from services.text.counted import count_text
 from services.text.escaping import json_lines, plain_line
 
@@ -46,7 +45,7 @@ def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]
     yield Text(heads, "dim")
     for one, line in zip(groups, lines, strict=True):
         yield Text(line, "bold")
-        when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
+        when = f"{_minute(one.oldest_ms)} to {_minute(one.newest_ms)} UTC"
         message = f"{when}, {amounts_text(one.spent)}, such as {plain_line(one.sample.text)}"
         yield Text(f"        {message}", "dim")
     count = count_text(sum(one.count for one in groups), "dead letter")
@@ -69,10 +68,10 @@ def dead_letter_lines(
     chosen: Sequence[DeadLetterRow], dead_letters: DeadLetterIndex
 ) -> Iterator[Text]:
     """One line for each dead letter."""
-    heads = ["died", "dead letter", "workflow", "why", "schema", "profile", "status"]
+    heads = ["died (UTC)", "dead letter", "workflow", "why", "schema", "profile", "status"]
     rows = [
         [
-            _local(dead_letter.at_ms),
+            _minute(dead_letter.at_ms),
             *map(_text_or_dash, (dead_letter.id, dead_letter.workflow_id, dead_letter.why)),
             *map(
                 _text_or_dash,
@@ -217,8 +216,8 @@ def _text_or_dash(value: str | None) -> str:
     return "-" if value is None else plain_line(value)
 
 
-def _local(at_ms: int) -> str:
-    return f"{local_time(datetime.fromtimestamp(at_ms / 1000, UTC)):%m-%d %H:%M}"
+def _minute(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%m-%d %H:%M}"
 
 
 def _time(at_ms: int) -> str:

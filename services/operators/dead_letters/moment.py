@@ -16,7 +16,7 @@ _AGO = re.compile(r"(\d{1,6})([smhd])")
 def moment_ms(text: str, now_ms: int) -> int | None:
     """Since 1970, the time of all that is older; None for what is not a time.
 
-    A time without a zone is of UTC, as all that is shown.
+    A time without a zone is of UTC.
     """
     if text == TODAY:
         return now_ms - now_ms % _DAY_MS

@@ -1,6 +1,9 @@
 """Letters as operators see them on a screen."""
 
+import time
 from io import StringIO
+
+import pytest
 
 from answerbus.registry import Registry
 from services.command_line import PlainConsole
@@ -36,6 +39,19 @@ def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
     assert lines[3] == r"1             budget_exhausted  acme\u001b[31m"
     assert lines[2].endswith("1 attempt, 10 tokens, $0, such as r-2.replay.1.dead-letter@w-0")
     assert lines[-1] == "3 dead letters in 3 groups"
+
+
+def test_times_are_of_utc_as_those_of_the_options_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as machine:
+        machine.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0")
+        time.tzset()
+        heads, line, *_ = views.dead_letter_lines(list(DEAD_LETTERS), DEAD_LETTERS)
+        keys = [Key("cause")]
+        _, _, times, *_ = views.groups_lines(group(DEAD_LETTERS, keys), keys)
+    time.tzset()
+
+    assert (str(heads)[:10], str(line)[:11]) == ("died (UTC)", "11-21 10:00")
+    assert str(times).startswith("        11-21 10:00 to 11-21 10:00 UTC, 1 attempt")
 
 
 def test_one_dead_letter_is_in_one_group() -> None:
