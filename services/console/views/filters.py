@@ -20,7 +20,7 @@ ANY = "any"  # the status, or the time, that leaves it open
 TEXT, SEEN = "q", "seen"
 TimeName = Literal["since", "until"]
 TIMES: tuple[TimeName, ...] = ("since", "until")
-# In forms; a time that is typed without its zone is in UTC, and one left empty is not given.
+# In forms; a time that is left empty is not given.
 TYPED_TIMES: dict[str, TimeName] = {"from": "since", "to": "until"}
 NAMES = (*KEYS, NONE, "id", *TIMES, *TYPED_TIMES, TEXT, SEEN)
 Pairs = Iterable[tuple[str, str]]
@@ -161,11 +161,10 @@ class _Found:
         name = next((time for time in TIMES if time == given), None) or TYPED_TIMES[given]
         if value == (ANY if given in TIMES else ""):
             return None
-        typed = f"{value}Z" if given in TYPED_TIMES and value[-1:].isdigit() else value
-        at_ms = moment_ms(typed, self.now_ms)
+        at_ms = moment_ms(value, self.now_ms)
         if at_ms is None:
             return FilterFault(f"{given}={value!r} is not a time such as {EXAMPLES}.")
-        self.times[name] = (typed, at_ms)
+        self.times[name] = (value, at_ms)
         return None
 
     def _take_key(self, name: str, value: str) -> FilterFault | None:
