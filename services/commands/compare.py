@@ -30,8 +30,9 @@ from services.settings.settings import from_environment
 from services.text.escaping import json_lines, plain_line
 
 EXIT_BELOW_BAR = 1
-SAMPLE_MAX = 10_000
-AT_ONCE_MAX = 64
+SINCE_DEFAULT = "7d"
+SAMPLE_DEFAULT, SAMPLE_MAX = 200, 10_000
+AT_ONCE_DEFAULT, AT_ONCE_MAX = 4, 64
 FIELDS_SHOWN = 20
 ENDED_EARLY = "The comparison ended before all of its sample was asked: no bar is met."
 
@@ -51,10 +52,23 @@ Judge = Annotated[
     typer.Option("--judge", metavar="NAME", help="The profile that says which answer is better."),
 ]
 Since = Annotated[
-    str, typer.Option("--since", metavar="TIME", help=f"Outcomes from then on: {EXAMPLES}.")
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help=f"Outcomes from then on: {EXAMPLES}.",
+        show_default=SINCE_DEFAULT,
+    ),
 ]
 Size = Annotated[
-    int, typer.Option("--sample", min=1, max=SAMPLE_MAX, help="How many requests to draw.")
+    int | None,
+    typer.Option(
+        "--sample",
+        min=1,
+        max=SAMPLE_MAX,
+        help="How many requests to draw.",
+        show_default=str(SAMPLE_DEFAULT),
+    ),
 ]
 ContractName = Annotated[
     str | None,
@@ -69,7 +83,14 @@ Bars = Annotated[
     ),
 ]
 AtOnce = Annotated[
-    int, typer.Option("--concurrency", min=1, max=AT_ONCE_MAX, help="How many calls at once.")
+    int | None,
+    typer.Option(
+        "--concurrency",
+        min=1,
+        max=AT_ONCE_MAX,
+        help="How many calls at once.",
+        show_default=str(AT_ONCE_DEFAULT),
+    ),
 ]
 Name = Annotated[
     str | None,
@@ -83,11 +104,11 @@ def compare(
     budget: Budget = None,
     show: Show = None,
     judge: Judge = None,
-    since: Since = "7d",
-    size: Size = 200,
+    since: Since = None,
+    size: Size = None,
     contract: ContractName = None,
     bar: Bars = None,
-    at_once: AtOnce = 4,
+    at_once: AtOnce = None,
     name: Name = None,
     as_json: AsJson = False,
     config: Config = None,
@@ -99,14 +120,18 @@ def compare(
     """
     bars = [_bar(text) for text in bar or ()]
     if show is not None:
-        if any((profile, budget, judge, contract, name)):
+        of_a_new_one = (profile, budget, judge, since, size, contract, at_once, name)
+        if any(one is not None for one in of_a_new_one):
             raise typer.BadParameter("--show is for an earlier comparison: only --bar goes with it")
         ended = asyncio.run(made_before(from_environment(config), show))
     elif profile is None or budget is None:
         raise typer.BadParameter("give --profile and --budget-usd, or --show alone")
     else:
+        at_once = AT_ONCE_DEFAULT if at_once is None else at_once
+        since = SINCE_DEFAULT if since is None else since
         order = _order(profile, budget, judge, since, at_once, name)
-        ended = asyncio.run(run(from_environment(config), order, OutcomeSample(size, contract)))
+        sample = OutcomeSample(SAMPLE_DEFAULT if size is None else size, contract)
+        ended = asyncio.run(run(from_environment(config), order, sample))
         show = order.name
     _print(show, ended, bars, as_json=as_json)
     _leave(ended, bars)

@@ -70,9 +70,11 @@ def test_without_a_comparison_to_show_a_profile_and_a_budget_are_needed(
     assert "--show" in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--profile", "--judge", "--contract", "--name"])
-def test_an_earlier_comparison_is_not_asked_again(option: str) -> None:
-    done = CliRunner().invoke(cli.application(), ["compare", "--show", "c-1", option, "large"])
+@pytest.mark.parametrize(
+    "option", [("--profile", "large"), ("--since", "7d"), ("--sample", "9"), ("--concurrency", "4")]
+)
+def test_an_earlier_comparison_is_not_asked_again(option: tuple[str, str]) -> None:
+    done = CliRunner().invoke(cli.application(), ["compare", "--show", "c-1", *option])
 
     assert done.exit_code == 2
     assert "--show is for an earlier comparison" in done.stderr
