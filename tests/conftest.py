@@ -13,7 +13,8 @@ from infra.checks.steps import WIDE
 from tests.plugins.installing import install_tickets
 
 _HERE = Path(__file__).parent
-_OF_TERMINALS = {"COLUMNS", "LINES", "NO_COLOR", "TERM"}
+_OF_TERMINALS = {"COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "TERM", "TERMINAL_WIDTH"}
+_AS_TERMINALS = {"FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
 
 # Where it is there (with the tool that lists what the image has), jsonschema builds a parser of
 # IRIs for a second in each process. No test asks for that format.
@@ -35,7 +36,7 @@ def _leave_out_what_users_set() -> None:
     """Settings and the kind of a terminal, and proxies on the way to servers of the tests."""
     environment = os.environ  # noqa: TID251 - of the tests themselves
     for name in [*environment]:
-        if name in _OF_TERMINALS or name.startswith("ANSWERBUS_"):
+        if name in _OF_TERMINALS | _AS_TERMINALS or name.startswith("ANSWERBUS_"):
             del environment[name]
     for name in ("no_proxy", "NO_PROXY"):
         environment[name] = ",".join(filter(None, [environment.get(name), "127.0.0.1"]))
