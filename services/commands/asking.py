@@ -1,7 +1,6 @@
 """Runs `answerbus ask`: publishes one request and waits for its outcome."""
 
 import asyncio
-import shlex
 import sys
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator
@@ -34,13 +33,11 @@ from services.command_line import (
     workflow_command,
 )
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
-from services.commands.following import show_to_end
+from services.commands.following import interrupted_text, show_to_end
 from services.commands.notices import Notices
 from services.commands.show_outcome import show
-from services.console.views.units import usd
 from services.settings import plugins
 from services.settings.settings import KafkaSettings, from_environment
-from services.text.counted import count_text
 from services.text.escaping import json_line, plain, plain_json
 
 How = Literal["publish", "wait", "follow"]
@@ -53,6 +50,9 @@ class _Asked:
 
     request: Request
     is_begun: bool = False
+
+    def begin(self) -> None:
+        self.is_begun = True
 
 
 def ask_once(
@@ -128,7 +128,7 @@ async def _wait(
 ) -> AnyOutcome:
     shown = _waiting_shown(bus_of(settings), asked.request, stderr())
     async with client_of(settings, registry) as client, shown:
-        asked.is_begun = True
+        asked.begin()
         return await client.ask_request(asked.request, timeout_s=timeout_s)
 
 
@@ -137,8 +137,7 @@ async def _follow(
 ) -> AnyOutcome:
     bus, request = bus_of(settings), asked.request
     async with client_of(settings, registry) as client:
-        asked.is_begun = True
-        return await show_to_end(client, bus, request, timeout_s, as_json=as_json)
+        return await show_to_end(client, bus, request, timeout_s, asked.begin, as_json=as_json)
 
 
 def _interrupted(asked: _Asked) -> typer.Exit:
@@ -146,28 +145,6 @@ def _interrupted(asked: _Asked) -> typer.Exit:
     text = interrupted_text(asked.request) if asked.is_begun else not_begun
     stderr().print("\n" + text, style="yellow", markup=False)
     return typer.Exit(EXIT_CTRL_C)
-
-
-def interrupted_text(request: Request) -> str:
-    """Ctrl-C ends the wait alone: the request goes on, and may cost as much as its budget."""
-    workflow = shlex.quote(request.workflow_id)
-    return (
-        f"Not waiting any more. Request {request.request_id} goes on, and {_cost_text(request)}: "
-        f"`{workflow_command(request.workflow_id)}` shows how far it is, "
-        f"`answerbus cancel {request.request_id} --workflow {workflow} --reason …` ends it."
-    )
-
-
-def _cost_text(request: Request) -> str:
-    budget = request.budget
-    if request.agent is not None and not request.names_budget:
-        return "may cost as much as the budget of its agent"
-    amounts = [count_text(budget.attempts, "call")]
-    if budget.tokens is not None:
-        amounts.append(count_text(budget.tokens, "token"))
-    if budget.micro_usd is not None:
-        amounts.append(usd(budget.micro_usd))
-    return f"may cost up to {', '.join(amounts)} in all"
 
 
 def _no_answer(request: Request, timeout_s: float) -> typer.Exit:

@@ -23,7 +23,7 @@ from answerbus.problems import pointer
 from answerbus.request import Context, Message, Request, TextRef
 from services.command_line import bus_of, client_of, stderr, stdout
 from services.commands.ask_request import agent_of
-from services.commands.following import show_to_end
+from services.commands.following import interrupted_text, show_to_end
 from services.commands.show_outcome import show
 from services.settings.settings import from_environment
 from services.text.escaping import plain
@@ -117,13 +117,18 @@ async def _turn(
         return False
     wait_s = timeout_s_default(request) if timeout_s is None else timeout_s
     outcome: AnyOutcome | None = None
+    may_go_on = asyncio.Event()
     try:
-        outcome = await show_to_end(client, bus, request, wait_s, as_json=as_json)
+        outcome = await show_to_end(client, bus, request, wait_s, may_go_on.set, as_json=as_json)
         if not as_json:
             show(outcome, stdout(), stderr())
     except NoAnswerYet:
         message = f"No answer within {wait_s:g} s; request {request.request_id} goes on."
         stderr().print(message, style="yellow", markup=False)
+    except asyncio.CancelledError:  # by Ctrl-C
+        if may_go_on.is_set():
+            stderr().print("\n" + interrupted_text(request), style="yellow", markup=False)
+        raise
     return chat.take(outcome)
 
 

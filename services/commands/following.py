@@ -1,6 +1,7 @@
 """A run in progress: shown as a live tree, or as lines of JSON."""
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Self
@@ -23,38 +24,43 @@ from answerbus.step import Step, ToolEnded
 from services.command_line import screen, workflow_command
 from services.commands.kafka_away import warn
 from services.commands.notices import Notices
+from services.console.views.units import usd
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import RunLine, lines_of, tree_of
+from services.text.counted import count_text
 from services.text.escaping import json_line
 from services.worker.adapters.clock import SystemClock
 
 Show = Callable[[Followed], None]
+Begin = Callable[[], None]  # called before the request is published
 ID_KNOWN = timedelta(days=1)  # how long workers know ids
 
 
 async def show_to_end(
-    client: Client, bus: Bus, request: Request, timeout_s: float, *, as_json: bool
+    client: Client, bus: Bus, request: Request, timeout_s: float, begin: Begin, *, as_json: bool
 ) -> AnyOutcome:
     """As `follow_to_end`, on the standard streams, with notices about what it waits for."""
     if as_json:
         notices = Notices(bus, request, warn, has_progress=False)
-        return await _show(client, notices, timeout_s, show_json)
+        return await _show(client, notices, timeout_s, show_json, begin)
     with RunView(screen(is_data=False), request) as view:
         notices = Notices(bus, request, view.say, has_progress=False)
-        return await _show(client, notices, timeout_s, view.show)
+        return await _show(client, notices, timeout_s, view.show, begin)
 
 
-async def _show(client: Client, notices: Notices, timeout_s: float, show: Show) -> AnyOutcome:
+async def _show(
+    client: Client, notices: Notices, timeout_s: float, show: Show, begin: Begin
+) -> AnyOutcome:
     def take(followed: Followed) -> None:
         notices.is_taken = True
         show(followed)
 
     async with notices.given():
-        return await follow_to_end(client, notices.request, timeout_s, take)
+        return await follow_to_end(client, notices.request, timeout_s, take, begin)
 
 
 async def follow_to_end(
-    client: Client, request: Request, timeout_s: float, show: Show
+    client: Client, request: Request, timeout_s: float, show: Show, begin: Begin = lambda: None
 ) -> AnyOutcome:
     """Publish, and show what the run does until its outcome; raises NoAnswerYet, BusUnavailable.
 
@@ -69,6 +75,7 @@ async def follow_to_end(
                 after = await client.position(request.workflow_id)
             else:  # workers drop a copy: its outcome may be there
                 since = now - ID_KNOWN
+            begin()
             await client.publish(request)
             is_published = True
             limit.reschedule(asyncio.get_running_loop().time() + timeout_s)
@@ -95,6 +102,28 @@ async def _outcome(events: AsyncIterator[Followed], show: Show) -> AnyOutcome:
             case outcome:
                 return outcome
     raise RuntimeError("a run was followed, and had no end")
+
+
+def interrupted_text(request: Request) -> str:
+    """Ctrl-C ends the wait alone: the request goes on, and may cost as much as its budget."""
+    workflow = shlex.quote(request.workflow_id)
+    return (
+        f"Not waiting any more. Request {request.request_id} goes on, and {_cost_text(request)}: "
+        f"`{workflow_command(request.workflow_id)}` shows how far it is, "
+        f"`answerbus cancel {request.request_id} --workflow {workflow} --reason …` ends it."
+    )
+
+
+def _cost_text(request: Request) -> str:
+    budget = request.budget
+    if request.agent is not None and not request.names_budget:
+        return "may cost as much as the budget of its agent"
+    amounts = [count_text(budget.attempts, "call")]
+    if budget.tokens is not None:
+        amounts.append(count_text(budget.tokens, "token"))
+    if budget.micro_usd is not None:
+        amounts.append(usd(budget.micro_usd))
+    return f"may cost up to {', '.join(amounts)} in all"
 
 
 def show_json(followed: Followed) -> None:

@@ -16,7 +16,7 @@ from answerbus.request import Context, Request, TextRef
 from services.command_line import EXIT_CTRL_C, PlainConsole, workflow_command
 from services.commands import asking
 from services.commands.ask_request import AskArguments
-from services.commands.asking import interrupted_text
+from services.commands.following import interrupted_text
 from services.commands.notices import Notices, progress_text
 from tests.unit.operators.stored_examples import body_of, stored
 

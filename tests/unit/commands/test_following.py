@@ -22,6 +22,7 @@ from services.command_line import PlainConsole, bus_of, screen
 from services.commands import chatting, following
 from services.commands.chatting import CHAT_BYTES_MAX, Chat
 from services.commands.following import RunView, follow_to_end, show_json
+from services.commands.notices import Notices
 from services.settings.settings import KafkaSettings
 from tests.unit.operators.runs.events import WORKFLOW, approval_asked, call, ended, event, step
 
@@ -98,6 +99,24 @@ async def test_a_line_that_cannot_be_asked_does_not_end_the_conversation(
     assert said[0] == "Not asked. This is not text in UTF-8."
     assert said[1].startswith("Not asked. The request has 524,")
     assert (chat.messages, fake.requests) == (before, ())
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_a_turn_that_is_interrupted_is_said_to_go_on_once_it_may_be_published(
+    *, is_begun: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def interrupted(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    fake = FakeClient()
+    monkeypatch.setattr(fake, "publish" if is_begun else "position", interrupted)
+    monkeypatch.setattr(Notices, "_give", lambda given: asyncio.sleep(0, given.in_place.set()))
+    with pytest.raises(asyncio.CancelledError):
+        await chatting._turn(
+            (fake, bus_of(KafkaSettings())), a_chat(), "Hello", TIMEOUT_S, as_json=True
+        )
+
+    assert (" goes on, and may cost up to" in capsys.readouterr().err) is is_begun
 
 
 async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a_text(

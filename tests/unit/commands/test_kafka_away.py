@@ -125,7 +125,7 @@ async def test_an_event_of_a_run_shows_that_a_worker_has_taken_it(
     monkeypatch.setattr(notices, "IN_PLACE_S_MAX", 0.0)
 
     async with fake:
-        await following._show(fake, given, 60, lambda _: None)
+        await following._show(fake, given, 60, lambda _: None, lambda: None)
     await given._follow((LEDGER,))
 
     assert said == [AWAY, BACK]
