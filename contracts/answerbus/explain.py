@@ -124,7 +124,8 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             last = failure_text(cause.failure)
             return f"The provider could not do it {cause.waits:,} times; at last, {last}."
         case causes.Rejected():
-            message = f"HTTP {cause.status}, {cause.code}"
+            status = None if cause.status is None else f"HTTP {cause.status}"
+            message = ", ".join(filter(None, (status, cause.code))) or "it does not say why"
             return f"The provider rejects this request without working on it ({message})."
         case causes.CrashedWorker():
             return f"Its lane was opened {cause.openings} times without progress."

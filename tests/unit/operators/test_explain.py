@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from answerbus.cause import Rejected
 from answerbus.dead_letter import Cause, DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.failure import Failure, Malformed, Throttled, Unavailable, Unknown
@@ -61,3 +62,20 @@ def test_what_is_not_known_is_not_said(failure: Failure, expected: str) -> None:
 def test_a_dead_letter_of_an_unknown_kind_cannot_come_here() -> None:
     """The union is closed: the codec turns it into Undecodable, which has words of its own."""
     assert isinstance(decode(b'{"kind":"dead_letter","cause":{"kind":"mood"}}'), Undecodable)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (400, "too_long", "HTTP 400, too_long"),
+        (400, None, "HTTP 400"),
+        (None, "no_rule", "no_rule"),
+        (None, None, "it does not say why"),
+    ],
+)
+def test_a_rejection_says_what_the_provider_has_said(
+    status: int | None, code: str | None, said: str
+) -> None:
+    text = cause_text(Rejected(status=status, code=code))
+
+    assert text == f"The provider rejects this request without working on it ({said})."
