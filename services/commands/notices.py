@@ -63,7 +63,7 @@ class Notices:
         workflow_id = self.request.workflow_id
         async with reading(self.bus, topics, workflow_id=workflow_id, from_start=False) as reader:
             self.in_place.set()
-            began, is_said = time.monotonic(), LEDGER not in topics
+            began, is_said = time.monotonic(), False
             away = KafkaAway(str(self.bus.servers), self.say)
             async for batch in reader.follow():
                 away.look(is_connected=reader.is_connected)
@@ -73,9 +73,10 @@ class Notices:
                         if self.has_progress:
                             self.say(text)
                 is_late = time.monotonic() - began > NO_WORKER_AFTER_S
-                if is_late and reader.is_connected and not (self.is_taken or is_said):
-                    is_said = True
+                is_queued = is_late and LEDGER in topics and not self.is_taken
+                if is_queued and reader.is_connected and not is_said:
                     self.say(NO_WORKER)
+                is_said = is_queued and reader.is_connected  # and again once Kafka is back
 
 
 def progress_text(event: Event | RetryEnded | Undecodable, request: Request) -> str | None:

@@ -113,6 +113,33 @@ async def test_a_run_that_is_followed_says_that_kafka_is_away_and_that_no_worker
     assert capsys.readouterr().err.splitlines()[:3] == [AWAY, BACK, NO_WORKER]
 
 
+async def test_what_waits_for_a_worker_is_said_again_once_kafka_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A spinner shows its last notice alone."""
+    said: list[str] = []
+    now, reader = [0.0], SimpleNamespace(is_connected=True)
+
+    async def follow() -> AsyncIterator[Sequence[Any]]:
+        for is_connected in (True, True, True, False, False, False, True, True):
+            now[0] += NO_WORKER_AFTER_S
+            reader.is_connected = is_connected
+            yield []
+
+    @asynccontextmanager
+    async def reading(*_: object, **__: object) -> AsyncIterator[Any]:
+        yield reader
+
+    reader.follow = follow
+    for timed in (notices, kafka_away):
+        monkeypatch.setattr(timed, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(notices, "reading", reading)
+    request = Chat.of("support", "w", None, 1).turn("Hello", "r-1")
+    await Notices(bus_of(KAFKA), request, said.append)._follow((LEDGER,))
+
+    assert said == [NO_WORKER, AWAY, BACK, NO_WORKER]
+
+
 async def test_an_event_of_a_run_shows_that_a_worker_has_taken_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
