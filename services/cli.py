@@ -310,7 +310,7 @@ def _end_by_sigterm() -> Callable[[], bool]:
 
 
 def _open_streams() -> None:
-    """Of a program that is started without them, connections must not take their places."""
+    """A program may be started without them, and connections must not take their places."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the end

@@ -98,8 +98,8 @@ def exchanges_of(
             "its prompts depend on what is not recorded (a composition, thoughts, or a replay)"
         )
     ran = recorded.outcome and recorded.outcome.run
-    if ran and len([*recorded.steps]) < ran.steps:
-        return Unplayable(f"not all of its steps are recorded, of which it had {ran.steps:,}")
+    if ran and (kept := len([*recorded.steps])) < ran.steps:
+        return Unplayable(f"only {kept:,} of its {ran.steps:,} steps are recorded")
     return _of_run(recorded, definition, registry)
 
 

@@ -132,7 +132,7 @@ def test_a_run_whose_steps_are_not_all_there_cannot_be_played(
     found = play(tmp_path, SETTINGS, one.model_copy(update={"outcome": outcome}))
 
     assert found[0] == code
-    said = "not all of its steps are recorded, of which it had 2\n"
+    said = "only 1 of its 2 steps are recorded\n"
     assert found[1].startswith(f"{tmp_path / '0.json'}: r-1, {said}") is bool(code)
 
 
