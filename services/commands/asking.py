@@ -5,7 +5,7 @@ import sys
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -44,17 +44,6 @@ How = Literal["publish", "wait", "follow"]
 QUEUED = "queued: waits for a worker"
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A request whose outcome is awaited, and whether it may be published by now."""
-
-    request: Request
-    is_begun: bool = False
-
-    def begin(self) -> None:
-        self.is_begun = True
-
-
 def ask_once(
     arguments: AskArguments,
     request_file: str | None,
@@ -76,15 +65,15 @@ def ask_once(
         asyncio.run(_publish(settings, registry, prepared, as_json=as_json))
         return True
     wait_s = timeout_s_default(prepared) if timeout_s is None else timeout_s
-    asked = _Asked(prepared)
+    may_go_on = asyncio.Event()  # once it may be published
     if how == "follow":
-        waiting = _follow(settings, registry, asked, wait_s, as_json=as_json)
+        waiting = _follow(settings, registry, prepared, wait_s, may_go_on, as_json=as_json)
     else:
-        waiting = _wait(settings, registry, asked, wait_s)
+        waiting = _wait(settings, registry, prepared, wait_s, may_go_on)
     try:
         outcome = asyncio.run(waiting)
     except KeyboardInterrupt:
-        raise _interrupted(asked) from None
+        raise _interrupted(prepared, may_go_on=may_go_on.is_set()) from None
     except NoAnswerYet:
         raise _no_answer(prepared, wait_s) from None
     if how == "follow" and as_json:
@@ -124,25 +113,35 @@ async def _publish(
 
 
 async def _wait(
-    settings: KafkaSettings, registry: Registry, asked: _Asked, timeout_s: float
+    settings: KafkaSettings,
+    registry: Registry,
+    request: Request,
+    timeout_s: float,
+    may_go_on: asyncio.Event,
 ) -> AnyOutcome:
-    shown = _waiting_shown(bus_of(settings), asked.request, stderr())
+    shown = _waiting_shown(bus_of(settings), request, stderr())
     async with client_of(settings, registry) as client, shown:
-        asked.begin()
-        return await client.ask_request(asked.request, timeout_s=timeout_s)
+        may_go_on.set()
+        return await client.ask_request(request, timeout_s=timeout_s)
 
 
 async def _follow(
-    settings: KafkaSettings, registry: Registry, asked: _Asked, timeout_s: float, *, as_json: bool
+    settings: KafkaSettings,
+    registry: Registry,
+    request: Request,
+    timeout_s: float,
+    may_go_on: asyncio.Event,
+    *,
+    as_json: bool,
 ) -> AnyOutcome:
-    bus, request = bus_of(settings), asked.request
+    bus = bus_of(settings)
     async with client_of(settings, registry) as client:
-        return await show_to_end(client, bus, request, timeout_s, asked.begin, as_json=as_json)
+        return await show_to_end(client, bus, request, timeout_s, may_go_on.set, as_json=as_json)
 
 
-def _interrupted(asked: _Asked) -> typer.Exit:
+def _interrupted(request: Request, *, may_go_on: bool) -> typer.Exit:
     not_begun = "Not waiting any more. Nothing is published."
-    text = interrupted_text(asked.request) if asked.is_begun else not_begun
+    text = interrupted_text(request) if may_go_on else not_begun
     stderr().print("\n" + text, style="yellow", markup=False)
     return typer.Exit(EXIT_CTRL_C)
 

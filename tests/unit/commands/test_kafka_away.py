@@ -105,7 +105,7 @@ async def test_a_run_that_is_followed_says_that_kafka_is_away_and_that_no_worker
     monkeypatch.setattr(following, "follow_to_end", follow)
     monkeypatch.setattr(asking, "client_of", lambda *_: fake)
     if command == "ask":
-        await asking._follow(KAFKA, Registry(), asking._Asked(request), 60, as_json=as_json)
+        await asking._follow(KAFKA, Registry(), request, 60, asyncio.Event(), as_json=as_json)
     else:
         chat = Chat.of("support", "w", None, 1)
         await chatting._turn((fake, bus_of(KAFKA)), chat, "Hello", 60, as_json=as_json)
