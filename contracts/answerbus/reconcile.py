@@ -48,7 +48,7 @@ class Happened(Wire):
         value: object = None,
         micro_usd: float | None = None,
     ) -> None:
-        # The effect was there whatever it cost or gave: an error here would leave that unknown.
+        # The effect did happen: an error about its cost or value would leave that unknown.
         cost = counted_cost(micro_usd)
         members = {
             "kind": kind,

@@ -213,7 +213,7 @@ async def test_no_outcome_in_time_is_said_as_it_is() -> None:
 
 
 async def test_what_is_said_to_go_on_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka has as long to take it as it needs, also where nobody waits for the outcome."""
+    """Kafka has time to take the request also where the wait for its outcome has none."""
     fake, turn = FakeClient(), a_chat().turn("Hello", new_id())
     fake.prepare(silence())
     with pytest.raises(NoAnswerYet):

@@ -1,4 +1,4 @@
-"""What `answerbus topics move` says of workers that are in its way."""
+"""`answerbus topics move` counts the workers that must be stopped first."""
 
 import pytest
 

@@ -38,7 +38,7 @@ def test_an_anchor_that_could_not_be_written_is_not_there(
 
 
 def test_no_anchor_is_made_without_the_right_to_see_the_ledger(tmp_path: Path) -> None:
-    """Kafka lists no topic to who may not describe it: an anchor of nothing would hold for ever."""
+    """Kafka hides topics from users without Describe; an anchor without heads would always hold."""
 
     class Hidden(Bus):
         async def _counts(self) -> dict[str, int]:

@@ -68,7 +68,7 @@ async def statuses(at: str, **headers: str) -> list[int]:
 
 
 async def test_a_name_that_was_rebound_reads_nothing_and_probes_do() -> None:
-    membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # nobody calls them
+    membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # not called
     around = context(FakeProvider())
     watched = health_inputs(membership, around)
     health = Health("127.0.0.1:0", watched, Counts(), NAMES, Mask(["a-secret-of-ours"]))

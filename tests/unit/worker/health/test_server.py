@@ -40,7 +40,7 @@ def nobody() -> None:
 
 @pytest.fixture
 async def running() -> AsyncIterator[Running]:
-    membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # nobody calls them
+    membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # not called
     around = context(FakeProvider())
     watched = health_inputs(membership, around)
     health = Health("127.0.0.1:0", watched, Counts())

@@ -56,5 +56,5 @@ def lanes() -> Sequence[object]:
 async def test_ready_says_so() -> None:
     around = context(FakeProvider())
     around = replace(around, runs=replace(around.runs, off_because=RUNS_OFF))
-    membership = Membership(lanes, lanes)  # type: ignore[arg-type]  # nobody calls them
+    membership = Membership(lanes, lanes)  # type: ignore[arg-type]  # not called
     assert advice(health_inputs(membership, around)) == (RUNS_OFF,)

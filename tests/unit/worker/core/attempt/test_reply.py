@@ -1,4 +1,4 @@
-"""What a reply says of its call: whether it counts, and what it used."""
+"""A reply decides whether its call counts, and what it used."""
 
 import pytest
 
