@@ -149,11 +149,13 @@ async def _fenced(
     unfinished, ended = _told_apart(recovered)
     known = (*unfinished, *unused.values())
     traces = {lane_request.key: lane_request.incoming_trace for lane_request in known}
-    await outbox.put(lane_state.opening_records(record, orphaned, traces).records, None)
-    lane.calls.forget_unused()
-    lane.errors.clear()
     offset, earliest = await intake.start_offset()
     offset = max(offset, inherited)
+    # A successor finds our group in the record, and looks for no offset of the other's.
+    taken_over = offset if inherited else None
+    await outbox.put(lane_state.opening_records(record, orphaned, traces).records, taken_over)
+    lane.calls.forget_unused()
+    lane.errors.clear()
     if prove:
         # Not before the fence: what a transaction that is not decided yet says of the offset would
         # be overwritten by an older one, and no ledger shows that its records were forwarded.
