@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -343,7 +343,8 @@ def main() -> None:
             raise
         from services.command_line import stderr  # noqa: PLC0415 - only when there is a fault
 
-        stderr().print(text, style="red", markup=False)
+        with suppress(OSError):
+            stderr().print(text, style="red", markup=False)
         sys.exit(EXIT_SET_UP)
 
 
