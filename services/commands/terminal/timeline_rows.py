@@ -4,7 +4,7 @@ Repeats are folded, and long texts wrap within their column.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -13,7 +13,6 @@ from rich.text import Text
 
 from services.console.views.stretches import BarKind
 from services.console.views.waterfall import Waterfall, WaterfallRow
-from services.operators.records.within_limits import local_time
 from services.operators.timeline.entry import STYLES, TimelineEntry
 from services.operators.timeline.folding import folds, without_numbers
 from services.text.counted import count_text
@@ -64,8 +63,8 @@ def timeline_rows(
 
 def _headings(entry: TimelineEntry, before: TimelineEntry | None) -> Iterator[Text]:
     """The differences from the entry before, shown above all that follow."""
-    date = f"{local_time(entry.at):%Y-%m-%d}"
-    if before is None or date != f"{local_time(before.at):%Y-%m-%d}":
+    date = f"{entry.at.astimezone(UTC):%Y-%m-%d} UTC"
+    if before is None or date != f"{before.at.astimezone(UTC):%Y-%m-%d} UTC":
         yield Text(date, "dim")
     if before is None or entry.request_id != before.request_id:
         yield Text(plain_line(entry.request_id or "-"), "bold")
@@ -79,7 +78,7 @@ def _row(entry: TimelineEntry, begin: datetime, kinds: int) -> Table:
     table.add_column(width=kinds, no_wrap=True)
     table.add_column(ratio=1, overflow="fold")
     table.add_row(
-        Text(f"{' ' * _INDENT}{local_time(entry.at):%H:%M:%S.%f}"[:-3], "dim"),
+        Text(f"{' ' * _INDENT}{entry.at.astimezone(UTC):%H:%M:%S.%f}"[:-3], "dim"),
         Text(f"+{seconds:.3f} s", "dim"),
         Text(entry.kind, STYLES.get(entry.kind, "")),
         Text.assemble(

@@ -14,7 +14,7 @@ from services.console.context import ConsoleContext
 from services.console.form import form_of
 from services.console.guard import SESSION
 from services.console.tasks.status_now import status_now
-from services.operators.records.within_limits import local_time
+from services.operators.records.within_limits import time_in
 
 THEMES = ("system", "light", "dark")
 THEME_COOKIE, ZONE_COOKIE = "answerbus_theme", "answerbus_zone"
@@ -50,7 +50,7 @@ def clock(at_ms: int, zone: ZoneInfo | None, *, exact: bool = False) -> Markup:
         at.isoformat(timespec="milliseconds"),
         f"{at:%Y-%m-%d %H:%M:%S}" + (f".{at_ms % 1000:03d}" if exact else ""),
     )
-    local = local_time(at, zone) if zone else at
+    local = time_in(zone, at) if zone else at
     if not local.utcoffset():
         return found
     return found + Markup(' <small class="local">{}</small>').format(f"{local:%H:%M:%S %Z}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from answerbus.call_outcome import CallOutcome
@@ -107,7 +107,7 @@ def _long(nodes: Sequence[_Node], span: timedelta) -> Collection[int]:
 
 def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterator[_Node]:
     open_id = None if run.state == "ended" else run.request_id
-    line = RunLine(depth, "run", run_text(run, UTC), open_id=open_id)
+    line = RunLine(depth, "run", run_text(run), open_id=open_id)
     yield _Node(line, tuple(run_stretches(run, now)))
     waited = waits(run, now) if run.agent else {}
     yield from _waits(waited.get(0, ()), depth + 1)

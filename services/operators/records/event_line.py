@@ -1,7 +1,7 @@
 """One line about one record, for people; pure."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, timedelta
 from types import MappingProxyType
 from typing import assert_never
 
@@ -39,7 +39,6 @@ from services.operators.records.money import dollars_of
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import RetryEnded
 from services.operators.records.tool_text import tool_text
-from services.operators.records.within_limits import local_time
 from services.text.escaping import plain_line
 
 STYLES: Mapping[str, str] = MappingProxyType(
@@ -63,7 +62,7 @@ _BAR_MAX = 12  # attempts that a bar can show
 def line_of(record: DecodedRecord) -> Text:
     """Time, kind, workflow, request, schema and what matters of that kind."""
     return Text.assemble(
-        (f"{local_time(record.at):%H:%M:%S} ", "dim"),
+        (f"{record.at.astimezone(UTC):%H:%M:%S}Z ", "dim"),
         (record.kind.ljust(_KIND_WIDTH), STYLES.get(record.kind, "")),
         (f" {plain_line(record.workflow_id or '-')}", "bold"),
         (f" {plain_line(record.subject or _dead_letter_id(record) or '-')} ", "dim"),

@@ -23,6 +23,6 @@ def moved(at: datetime, ms: int) -> datetime:
     return at + max(earliest, min(ms, latest)) * _MS
 
 
-def local_time(at: datetime, zone: tzinfo | None = None) -> datetime:
-    """In a zone, or in that of this machine; within a day of the calendar's ends, cut to it."""
+def time_in(zone: tzinfo, at: datetime) -> datetime:
+    """The time in a zone; within a day of the calendar's ends, cut to it."""
     return max(_FIRST + _DAY, min(at, _LAST - _DAY)).astimezone(zone)

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
-from datetime import tzinfo
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import assert_never
 
@@ -23,7 +23,7 @@ from answerbus.policy import PolicyVerdict
 from answerbus.step import CallState
 from services.operators.explain import died_text
 from services.operators.records.money import dollars_of
-from services.operators.records.within_limits import amount, local_time
+from services.operators.records.within_limits import amount
 from services.operators.runs.shown_args import ARGS_CHARS_MAX, shown_args
 from services.operators.runs.tree import Awaited, CallNode, RunNode, StepNode
 from services.text.counted import count_text
@@ -44,11 +44,10 @@ STATES: Mapping[CallState, str] = MappingProxyType(
 )
 
 
-def run_text(run: RunNode, zone: tzinfo | None = None) -> str:
-    """Such as `r-1 support v3 · 7 steps · 9 attempts of 20 · $0.0124 · waits since 10:02:11`.
+def run_text(run: RunNode) -> str:
+    """Such as `r-1 support v3 · 7 steps · 9 attempts of 20 · $0.0124 · waits for tools`.
 
     What it cost is shown with all below it; then what it took itself, if something is below it.
-    Times are those of `zone`, or of this machine.
     """
     parts = [f"{run.request_id} {run.agent}" if run.agent else run.request_id]
     if run.agent:
@@ -64,15 +63,20 @@ def run_text(run: RunNode, zone: tzinfo | None = None) -> str:
     if any(call.children for call in run.calls):
         own = (count_text(run.own.attempts, "attempt"), *_cost(run.own))
         parts.append(f"itself {', '.join(own)}")
-    parts.append(state_text(run, zone))
+    parts.append(state_text(run))
     if run.cancel:
         parts.append(f"cancelled by {run.cancel.by}: {run.cancel.reason}")
     return plain_line(" · ".join(parts))
 
 
-def state_text(run: RunNode, zone: tzinfo | None) -> str:
+def utc_text(at: datetime) -> str:
+    """Such as `2026-11-21 10:02:11 UTC`."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def state_text(run: RunNode) -> str:
     """Its state, and since when."""
-    since = f" since {local_time(run.since, zone):%Y-%m-%d %H:%M:%S}" if run.since else ""
+    since = f" since {utc_text(run.since)}" if run.since else ""
     match run.state:
         case "working":
             return f"works on its next step{since}"
@@ -171,9 +175,7 @@ def policy_text(policy: PolicyVerdict) -> str:
 
 def approval_lines(requested: ApprovalRequested) -> tuple[str, ...]:
     """What a person decides on, for whom, until when, and how; ids are whole, to be copied."""
-    since, until = (
-        f"{local_time(at):%Y-%m-%d %H:%M:%S}" for at in (requested.at, requested.expires_at)
-    )
+    since, until = utc_text(requested.at), utc_text(requested.expires_at)
     return (
         plain_line(requested.tool),
         *again_lines(requested),
@@ -219,7 +221,7 @@ def awaited_lines(asked: Awaited) -> tuple[str, ...]:
 
 def question_lines(asked: InputRequested) -> tuple[str, ...]:
     """The question, the form of its answer, for whom, until when, and how."""
-    since, until = (f"{local_time(at):%Y-%m-%d %H:%M:%S}" for at in (asked.at, asked.expires_at))
+    since, until = utc_text(asked.at), utc_text(asked.expires_at)
     to = f", to {asked.to}" if asked.to else ""
     by = (f"The server of {asked.tool} asks, in its own words:",) if asked.tool else ()
     return (

@@ -1,13 +1,12 @@
 """An entry as a line for people and as JSON data for programs; pure."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
 from rich.text import Text
 
 from answerbus.wire import format_timestamp
 from services.operators.records.event_data import event_data
-from services.operators.records.within_limits import local_time
 from services.operators.timeline.entry import STYLES, TimelineEntry
 from services.text.escaping import plain_line
 
@@ -36,7 +35,7 @@ def line_of(entry: TimelineEntry, begin: datetime | None = None) -> Text:
     place = entry.place
     since = "" if begin is None else f"+{(entry.at - begin).total_seconds():.3f} s".rjust(_SINCE)
     return Text.assemble(
-        (f"{local_time(entry.at):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f"{since} ", "dim"),
+        (f"{entry.at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f"Z{since} ", "dim"),
         (entry.kind.ljust(_KIND_WIDTH), STYLES.get(entry.kind, "")),
         (f" {plain_line(entry.request_id or '-')} ", "bold"),
         entry.text.replace("\n", " "),

@@ -1,5 +1,6 @@
 """What happened to a workflow, as rows that fit a terminal."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from services.commands.terminal.timeline_rows import timeline_rows
+from services.operators.records.decoded import decoded
+from services.operators.records.event_line import line_of as event_line
 from services.operators.timeline.entry import TimelineEntry
+from services.operators.timeline.rendering import line_of
 from services.operators.timeline.timeline import timeline
 from services.worker.core.attempt.reply import TimedOut
 from tests.unit.operators.partition import WORKFLOW, Partition
@@ -42,6 +46,24 @@ def test_a_request_is_named_once_and_all_rows_fit(width: int) -> None:
     assert sum("r-1" in line for line in lines) == 1
     assert all(len(line) <= width for line in lines)
     assert "+0.000 s request" in lines[2]
+
+
+def test_times_are_of_utc_on_each_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = Partition()
+    partition.ask()
+    (first,), (stored,) = timeline(WORKFLOW, partition.stored), partition.stored[:1]
+    with monkeypatch.context() as machine:
+        machine.setenv("TZ", "Pacific/Kiritimati")
+        time.tzset()
+        date, _, row, *_ = shown([first], 120)
+        line = line_of(first).plain
+        seen = event_line(decoded(stored)).plain
+    time.tzset()
+
+    assert date == "2026-11-21 UTC"
+    assert row.split()[0] == "10:00:01.000"
+    assert line.startswith("2026-11-21 10:00:01.000Z ")
+    assert seen.startswith("10:00:01Z ")
 
 
 def test_a_request_is_named_again_after_another_one() -> None:

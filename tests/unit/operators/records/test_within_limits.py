@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.operators.records.within_limits import AMOUNT_MAX, amount, local_time, moved
+from services.operators.records.within_limits import AMOUNT_MAX, amount, moved, time_in
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
@@ -37,6 +37,6 @@ def test_a_time_far_away_is_the_nearest_of_the_calendar(digits: int) -> None:
 
 @pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Honolulu"])
 @pytest.mark.parametrize("at", [FIRST, NOON, LAST])
-def test_a_local_time_lies_within_the_calendar(at: datetime, zone: str) -> None:
-    assert abs(local_time(at, ZoneInfo(zone)) - at) <= timedelta(days=1)
-    assert local_time(NOON, ZoneInfo(zone)) == NOON
+def test_a_time_in_a_zone_lies_within_the_calendar(at: datetime, zone: str) -> None:
+    assert abs(time_in(ZoneInfo(zone), at) - at) <= timedelta(days=1)
+    assert time_in(ZoneInfo(zone), NOON) == NOON
