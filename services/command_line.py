@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXIT_NOT_DONE = 1
 EXIT_CTRL_C = 130  # as shells have it
 PIPE_COLUMNS_MAX = 10_000
-NAME_COLUMNS_MIN = 8  # of a terminal, for a name that is folded
+NAME_COLUMNS, NAME_COLUMNS_MIN = 8, 5  # of a terminal, for a name that is folded
 
 Config = Annotated[
     Path | None,
@@ -101,22 +101,29 @@ def writing_file(path: Path) -> Iterator[None]:
 def print_table(console: Console, table: RenderableType) -> None:
     """Print a table; names are folded, never cut, and only where a terminal limits the width.
 
-    Numbers are not wrapped. Lines are longer than those of a terminal in which they, and names of
-    NAME_COLUMNS_MIN, have no room, with one space between them.
+    Numbers are not wrapped. Where they and names of NAME_COLUMNS have no room, one space is between
+    them; where that is not enough, names have NAME_COLUMNS_MIN if all fits then, or lines are longer
+    than those of the terminal.
     """
     from rich.table import Table  # noqa: PLC0415 - not needed for --help
 
     columns = table.columns if isinstance(table, Table) else ()
     for column in columns:
         column.overflow = "ellipsis" if column.no_wrap else "fold"
-        column.max_width = NAME_COLUMNS_MIN if console.is_terminal and not column.no_wrap else None
     unlimited = console.options.update(max_width=PIPE_COLUMNS_MAX)
-    needed = console.measure(table, options=unlimited).maximum
-    is_too_wide = console.is_terminal and needed > console.width
+
+    def needed(name_columns: int | None) -> int:
+        for column in columns:
+            column.max_width = None if column.no_wrap else name_columns
+        return console.measure(table, options=unlimited).maximum
+
+    name_columns = NAME_COLUMNS if console.is_terminal else None
+    is_too_wide = console.is_terminal and needed(name_columns) > console.width
     if is_too_wide and isinstance(table, Table) and table.box is None:
         table.padding = (0, 1, 0, 0)
-        needed = console.measure(table, options=unlimited).maximum
-    console.width = max(console.width, needed)
+        if needed(NAME_COLUMNS_MIN) <= console.width:
+            name_columns = NAME_COLUMNS_MIN
+    console.width = max(console.width, needed(name_columns))
     for column in columns:
         column.max_width = None
     console.print(table)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from answerbus.topics import TOPICS
 from services import cli
-from services.command_line import NAME_COLUMNS_MIN, print_table
+from services.command_line import NAME_COLUMNS, print_table
 
 NAME = "a-name-that-does-not-fit-into-a-third-of-eighty-columns.dead-letter@workflow-1"
 
@@ -51,7 +51,7 @@ def test_names_and_numbers_are_whole_in_a_terminal_that_has_no_room_for_them() -
 
     lines = written.getvalue().splitlines()[1:]
     assert lines[0].count("≥ $123,456.78") == 2
-    assert "".join(line[:NAME_COLUMNS_MIN].strip() for line in lines) == NAME
+    assert "".join(line[:NAME_COLUMNS].strip() for line in lines) == NAME
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,19 @@ def test_columns_are_closer_where_the_terminal_is_too_narrow(
     print_table(Console(file=written, width=width, force_terminal=is_terminal), table)
 
     assert written.getvalue().splitlines()[1] == gap.join(("a-label", "$1,234.56", "$2,345.67"))
+
+
+def test_a_table_of_spend_by_two_keys_fits_into_sixty_columns() -> None:
+    written = StringIO()
+    table = Table("contract", "label.tenant", box=None, pad_edge=False)
+    for name in ("used", "charged", "calls", "aborted", "unknown", "tokens"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("plan_proposal.v1", NAME, "$0.000123", "$0.000123", "1", "0", "0", "1.2k")
+
+    screen = Console(file=written, width=60, force_terminal=True, color_system=None)
+    print_table(screen, table)
+
+    assert max(map(len, written.getvalue().splitlines())) <= 60
 
 
 def test_the_names_of_topics_are_whole_in_a_pipe(
