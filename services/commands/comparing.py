@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from answerbus.client.bus import Bus
 from answerbus.compared import Compared
-from services.command_line import bus_of, stderr
+from services.command_line import bus_of, refuse, stderr
 from services.commands.asked_profiles import OnCompared, evaluating, planning, with_topic
 from services.commands.long_task import progress as progress_bar
 from services.commands.long_task import stopping
@@ -96,10 +96,10 @@ async def _with_name(bus: Bus, name: str) -> AsyncIterator[ComparisonProgress]:
 
 
 async def made_before(settings: Settings, name: str) -> EndedComparison:
-    """A comparison as the topic keeps it. Raises SetUpError where it keeps none, BusUnavailable."""
+    """A comparison as the topic keeps it. Raises typer.Exit where it keeps none, BusUnavailable."""
     progress = await _read(bus_of(settings.kafka), name)
     if not progress.folded.asked:
-        raise SetUpError(f"No record of a comparison {name!r} is kept; the topic has 30 days.")
+        refuse(f"No record of a comparison {name!r} is kept; the topic has 30 days.")
     return EndedComparison(progress, is_stopped=False)
 
 

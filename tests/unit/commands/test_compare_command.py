@@ -80,6 +80,19 @@ def test_an_earlier_comparison_is_not_asked_again(option: tuple[str, str]) -> No
     assert "--show is for an earlier comparison" in done.stderr
 
 
+def test_a_comparison_that_is_not_kept_is_no_fault_of_the_set_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def read(_reader: object, _take: object, _name: str) -> None:
+        """Finds no record."""
+
+    monkeypatch.setattr(ComparisonReader, "read", read)
+    done = CliRunner().invoke(cli.application(), ["compare", "--show", "nope"])
+
+    assert done.exit_code == 1, done.output
+    assert "No record of a comparison 'nope' is kept" in done.stderr
+
+
 def test_a_name_that_was_given_before_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read(_reader: object, take: Callable[[Compared, int], None], name: str) -> None:
         if name == "kept":
