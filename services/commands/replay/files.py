@@ -69,6 +69,11 @@ def export(
     if as_json:
         views.print_json(written)
         return
+    if not written:
+        stdout().print(
+            "No file: no open dead letter that was chosen has an invalid record to write."
+        )
+        return
     for one in written:
         stdout().print(plain_line(f"{one['file']}: {one['why']}"), markup=False)
     count, them = count_text(len(written), "file"), "it" if len(written) == 1 else "them"
