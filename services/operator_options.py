@@ -13,7 +13,21 @@ from typing import Annotated
 import typer
 
 By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why, for those who look later.")]
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise typer.BadParameter("this is empty: say why.")
+    return text
+
+
+Reason = Annotated[
+    str,
+    typer.Option("--reason", metavar="TEXT", parser=_reason, help="Why, for those who look later."),
+]
+OptionalReason = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, for those who look later.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 

@@ -36,7 +36,7 @@ from services.commands.replay.options import (
     known_of,
     selection_of,
 )
-from services.operator_options import By, Reason, Yes, confirm, now, operator
+from services.operator_options import By, OptionalReason, Yes, confirm, now, operator
 from services.operators.adapters.replaying import Prepared, ReplayStep, prepared_replays, replaying
 from services.operators.adapters.writer import CHANGES_MAX, Superseded, Writer, writing
 from services.operators.dead_letters.forecast import Forecast, KnownNames
@@ -152,7 +152,7 @@ def run(
     restart: Restart = False,
     force: Force = False,
     by: By = None,
-    reason: Reason = "",
+    reason: OptionalReason = "",
     yes: Yes = False,
     as_json: AsJson = False,
     config: Config = None,
