@@ -102,8 +102,8 @@ def print_table(console: Console, table: RenderableType) -> None:
     """Print a table; names are folded, never cut, and only where a terminal limits the width.
 
     Numbers are not wrapped. Where they and names of NAME_COLUMNS have no room, one space is between
-    them; where that is not enough, names have NAME_COLUMNS_MIN if all fits then, or lines are longer
-    than those of the terminal.
+    them; where that is not enough, names have NAME_COLUMNS_MIN if all fits then, or lines are
+    longer than those of the terminal.
     """
     from rich.table import Table  # noqa: PLC0415 - not needed for --help
 
