@@ -62,7 +62,17 @@ class LoopThread:
         return self.is_running and self._process != os.getpid()
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start the work; raises RuntimeError outside of start and stop, and after a fork."""
+        """Start the work.
+
+        Raises RuntimeError outside of start and stop, after a fork, and in the thread itself, where
+        who waits for the work would keep it from being done.
+        """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError(
+                "The client is called by code that it runs itself, such as a generator of rows or "
+                "a validator of answers: give it a list of rows, or use another client there."
+            )
         if self.is_forked:
             work.close()
             raise RuntimeError(

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
@@ -48,6 +49,15 @@ def test_threads_that_open_a_client_at_once_share_it() -> None:
     assert (opened, threads()) == ([client] * 8, ["answerbus client"])
     client.close()
     assert threads() == []
+
+
+def test_rows_that_call_the_client_that_asks_about_them_are_refused() -> None:
+    def rows() -> Iterator[dict[str, object]]:
+        yield {"n": client.ask("One number.", workflow_id="w")}
+
+    client = SyncClient(over=FakeClient())
+    with client, pytest.raises(RuntimeError, match="give it a list of rows"):
+        client.ask_many(rows(), "Is it even?")
 
 
 @pytest.mark.wide
