@@ -129,6 +129,12 @@ def test_names_are_kept_if_they_are_names() -> None:
 ERRORS: list[tuple[int, Any, Reply]] = [
     (400, {"type": "invalid_request_error", "message": "Your credit balance is too low to go on"},
      Rejected("profile", 400, "billing_error")),
+    *(
+        (400, {"type": "invalid_request_error", "message": f"You have reached your specified "
+               f"{whose}API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."},
+         Rejected("profile", 400, "billing_error"))
+        for whose in ("", "workspace ")
+    ),
     (400, {"type": "invalid_request_error", "message": "'m' does not support output format."},
      Rejected("profile", 400, "no_structured_output")),
     (400, {"type": "invalid_request_error", "message": "prompt is too long"},

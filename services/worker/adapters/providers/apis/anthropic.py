@@ -70,6 +70,8 @@ _PROFILE_CODES = {
 # A 400 of the profile and not of the request; only the message shows it.
 _PROFILE_WORDS = {
     "credit balance is too low": "billing_error",
+    "your specified API usage limits": "billing_error",
+    "your specified workspace API usage limits": "billing_error",
     "does not support output format": NO_STRUCTURED_OUTPUT,
 }
 
