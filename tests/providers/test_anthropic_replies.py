@@ -137,6 +137,11 @@ ERRORS: list[tuple[int, Any, Reply]] = [
     ),
     (400, {"type": "invalid_request_error", "message": "'m' does not support output format."},
      Rejected("profile", 400, "no_structured_output")),
+    *(
+        (400, {"type": "invalid_request_error", "message": f"output_config.schema: {quoted}"},
+         Rejected("request", 400, "invalid_request_error"))
+        for quoted in ("Your credit balance is too low", "'m' does not support output format")
+    ),
     (400, {"type": "invalid_request_error", "message": "prompt is too long"},
      Rejected("request", 400, "invalid_request_error")),
     (400, {"type": "prose with the prompt"}, Rejected("request", 400, None)),

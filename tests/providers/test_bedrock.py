@@ -151,6 +151,7 @@ INVALID = "The provided model identifier is invalid."
 ON_DEMAND = (
     "Invocation of model ID m with on-demand throughput isn't supported. Retry with a profile"
 )
+NO_ON_DEMAND = "The provided model doesn't support on-demand throughput."
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,14 @@ ON_DEMAND = (
         (
             said(400, "ValidationException", ON_DEMAND),
             Rejected("profile", 400, "model_not_in_region"),
+        ),
+        (
+            said(400, "ValidationException", NO_ON_DEMAND),
+            Rejected("profile", 400, "model_not_in_region"),
+        ),
+        (
+            said(400, "ValidationException", f"schema: property '{INVALID}'"),
+            Rejected("request", 400, "ValidationException"),
         ),
         (said(429, "ThrottlingException"), Throttled(None)),
         (said(429, "ModelNotReadyException", **{"retry-after": "2"}), Throttled(2.0)),

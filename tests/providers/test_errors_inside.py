@@ -99,7 +99,7 @@ NAMED: list[tuple[str, Any, Reply]] = [
      Rejected("profile", 401, "authentication_error")),
     ("anthropic", {"type": "invalid_request_error", "message": "prompt is too long"},
      Rejected("request", 400, "invalid_request_error")),
-    ("anthropic", {"type": "invalid_request_error", "message": "credit balance is too low"},
+    ("anthropic", {"type": "invalid_request_error", "message": "Your credit balance is too low"},
      Rejected("profile", 400, "billing_error")),
     ("anthropic", {"type": "a_new_word"}, NOTHING),
     ("gemini", {"status": "RESOURCE_EXHAUSTED"}, Throttled(None)),

@@ -219,7 +219,9 @@ ERRORS: list[tuple[int, Any, Reply]] = [
     (400, {"error": {"message": "'response_format' of type 'json_schema' is not supported with "
                      "this model.", "param": "response_format"}},
      Rejected("profile", 400, "no_structured_output")),
-    (400, {"error": {"message": "Invalid schema", "param": "response_format"}},
+    (400, {"error": {"message": "Invalid schema for response_format 'm': In context=('properties', "
+                     "''response_format' of type 'json_schema' is not supported with this model')",
+                     "param": "response_format"}},
      Rejected("request", 400, None)),
     (402, {}, Rejected("profile", 402, None)),
     (403, {}, Rejected("profile", 403, None)),

@@ -1,5 +1,6 @@
 """Anthropic's Messages API, and every server that speaks it: pure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -67,12 +68,12 @@ _PROFILE_CODES = {
     "organization_type_not_supported",
     "parent_organization_required",
 }
-# A 400 of the profile and not of the request; only the message shows it.
+# A 400 of the profile and not of the request; only the beginning of the message shows it. The rest
+# may quote the request.
 _PROFILE_WORDS = {
-    "credit balance is too low": "billing_error",
-    "your specified API usage limits": "billing_error",
-    "your specified workspace API usage limits": "billing_error",
-    "does not support output format": NO_STRUCTURED_OUTPUT,
+    re.compile("Your credit balance is too low"): "billing_error",
+    re.compile("You have reached your specified (?:workspace )?API usage limits"): "billing_error",
+    re.compile(r"'\S+' does not support output format"): NO_STRUCTURED_OUTPUT,
 }
 
 
@@ -114,7 +115,7 @@ def parse_error(
 def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
     codes, words = _codes_and_words(document)
     for phrase, code in _PROFILE_WORDS.items():
-        if status == 400 and phrase in words:
+        if status == 400 and phrase.match(words):
             return Rejected("profile", status, code)
     return parse_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
 

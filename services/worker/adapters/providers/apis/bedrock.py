@@ -1,6 +1,7 @@
 """Amazon Bedrock's Converse, for the models of all makers that it has; pure."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -47,7 +48,10 @@ _CUT = {"max_tokens", "model_context_window_exceeded"}
 _FILTERED = {"guardrail_intervened", "content_filtered"}
 _FINISHED = {"end_turn", "stop_sequence"}
 # The region has no such model, or has it by the id of an inference profile alone.
-_NO_MODEL_HERE = ("model identifier is invalid", "with on-demand throughput")
+_NO_MODEL_HERE = re.compile(
+    r"The provided model (?:identifier is invalid|\S+ support on-demand throughput)"
+    r"|Invocation of model ID \S+ with on-demand throughput"
+)
 _PROFILE_CODES = {
     *("AccessDeniedException", "ExpiredTokenException", "IncompleteSignature"),
     *("InvalidSignatureException", "ResourceNotFoundException", "UnrecognizedClientException"),
@@ -106,7 +110,7 @@ def parse_error(
 
 def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
     code = _code(headers, document)
-    if status == 400 and any(part in _words(document) for part in _NO_MODEL_HERE):
+    if status == 400 and _NO_MODEL_HERE.match(_words(document)):
         return Rejected("profile", status, "model_not_in_region")
     return parse_status(
         status, (code,) if code else (), retry_after_s(headers, now), _PROFILE_CODES

@@ -103,7 +103,7 @@ def _read_error(
         if code
     )
     words = error.get("message")
-    if status == 400 and isinstance(words, str) and _NO_JSON_MODE.search(words):
+    if status == 400 and isinstance(words, str) and _NO_JSON_MODE.match(words):
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
     if status == 429 and any(map(_is_for_long, _violations(details))):
         return Rejected("profile", status, codes[0] if codes else None)

@@ -1,5 +1,6 @@
 """Reads a response of Chat Completions as a Reply, trusting nothing in it: pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -56,7 +57,10 @@ PROFILE_CODES = {
 _REQUEST_TOO_LARGE = "request_too_large"
 _OVER_THE_MINUTE = "Request too large for"
 _LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
-_NO_SCHEMAS = "is not supported with this model"  # the answer to `json_schema`; it has no code
+# How the answer to `json_schema` begins, which has no code; other messages quote the schema.
+_NO_SCHEMAS = re.compile(
+    r"(?:Invalid parameter: )?'[\w.]+' of type 'json_schema' is not supported with this model"
+)
 
 
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
@@ -97,7 +101,7 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
     if status in {400, 403} and is_filtered:
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
-    if status == 400 and _NO_SCHEMAS in _words(document):
+    if status == 400 and _NO_SCHEMAS.match(_words(document)):
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
     if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
