@@ -142,6 +142,9 @@ ERRORS: list[tuple[int, Any, Reply]] = [
          Rejected("request", 400, "invalid_request_error"))
         for quoted in ("Your credit balance is too low", "'m' does not support output format")
     ),
+    (400, {"type": "invalid_request_error", "message":
+           "Output blocked by content filtering policy"},
+     Refused("the provider's filter stopped the answer", CallFacts(), "content_filter")),
     (400, {"type": "invalid_request_error", "message": "prompt is too long"},
      Rejected("request", 400, "invalid_request_error")),
     (400, {"type": "prose with the prompt"}, Rejected("request", 400, None)),

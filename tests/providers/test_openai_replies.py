@@ -213,6 +213,15 @@ ERRORS: list[tuple[int, Any, Reply]] = [
      Rejected("profile", 400, "unsupported_parameter")),
     (400, {"error": {"code": "content_filter"}},
      Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
+    *(
+        (400, {"error": {"code": code, "message": "Invalid prompt: your prompt was flagged…"}},
+         Refused("the provider's filter stopped the request", CallFacts(), "content_filter"))
+        for code in ("invalid_prompt", "bio_policy", "cyber_policy")
+    ),
+    (400, {"error": {"code": "invalid_prompt", "message": "Invalid Responses API request"}},
+     Rejected("request", 400, "invalid_prompt")),
+    (403, {"error": {"code": "misalignment_policy_violation"}},
+     Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
     (403, {"error": {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "a…"}}},
      Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
     (403, {"error": {"code": 403, "metadata": {"reasons": []}}}, Rejected("profile", 403, None)),

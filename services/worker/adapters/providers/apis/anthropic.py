@@ -53,6 +53,7 @@ LISTING = HttpRequest("GET", f"/v1/models?limit={MODELS_LISTED_MAX}")
 _CUT = {"max_tokens", "model_context_window_exceeded"}
 _FINISHED = {"end_turn", "stop_sequence"}
 _REFUSED = "the model declined to answer"
+_FILTERED = "Output blocked by content filtering policy"  # a 400 after the model has written
 _PROFILE_CODES = {
     # With any 4xx: the next request would fare no better.
     "authentication_error",
@@ -114,6 +115,9 @@ def parse_error(
 
 def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
     codes, words = _codes_and_words(document)
+    if status == 400 and words.startswith(_FILTERED):
+        facts = CallFacts(request_id=_request_id(headers))
+        return Refused("the provider's filter stopped the answer", facts, "content_filter")
     for phrase, code in _PROFILE_WORDS.items():
         if status == 400 and phrase.match(words):
             return Rejected("profile", status, code)

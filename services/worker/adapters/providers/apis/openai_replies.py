@@ -38,7 +38,11 @@ _CUT = {"length", "max_tokens", "model_length"}
 _FILTERED = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"}
 _BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}
 
-_FILTER_CODES = {"content_filter", "content_policy_violation", "moderation_blocked"}
+_FILTER_CODES = {
+    *("content_filter", "content_policy_violation", "moderation_blocked"),
+    *("bio_policy", "cyber_policy", "misalignment_policy_violation"),
+}
+_FLAGGED = "Invalid prompt: your prompt was flagged"  # others call a malformed one `invalid_prompt`
 PROFILE_CODES = {
     # Money is gone, the key is bad, or the profile names what this model does not know. With any
     # 4xx: the next request would fare no better.
@@ -97,7 +101,11 @@ def parse_error(
 
 def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
     codes = _codes(document)
-    is_filtered = not _FILTER_CODES.isdisjoint(codes) or _is_flagged(document)
+    is_filtered = (
+        not _FILTER_CODES.isdisjoint(codes)
+        or _message(document).startswith(_FLAGGED)
+        or _is_flagged(document)
+    )
     if status in {400, 403} and is_filtered:
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
