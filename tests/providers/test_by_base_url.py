@@ -7,7 +7,16 @@ import pytest
 
 from answerbus.budget import Usage
 from services.worker.adapters.providers.apis.openai_replies import parse_error
-from services.worker.core.attempt.reply import Answered, Rejected, Reply, Truncated, Unavailable
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    NoAnswer,
+    Rejected,
+    Reply,
+    Throttled,
+    Truncated,
+    Unavailable,
+)
 from services.worker.ports.provider import Ready
 from tests.providers.calls import LIMIT_S, PROMPT, SECRET, StoppedClock
 from tests.providers.misbehaving import answer, misbehaving
@@ -60,7 +69,13 @@ async def test_mistrals_full_context_is_a_truncation() -> None:
             Rejected("request", 400, "invalid_request_error"),
         ),
         (422, {"object": "error", "message": {"detail": []}}, Rejected("request", 422, None)),
-        (498, {"error": {"type": "capacity_exceeded"}}, Unavailable(498, ran=True)),  # Groq's flex
+        (498, {"error": {"code": "capacity_exceeded"}}, Throttled(None)),  # Groq's flex
+        (498, {"error": {"type": "invalid_token"}}, Unavailable(498, ran=True)),
+        (
+            400,
+            {"error": {"code": "json_validate_failed", "failed_generation": "{"}},
+            NoAnswer(400, CallFacts()),
+        ),
     ],
 )
 def test_an_error_is_read(status: int, body: dict[str, Any], expected: Reply) -> None:

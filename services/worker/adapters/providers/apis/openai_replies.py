@@ -27,6 +27,7 @@ from services.worker.core.attempt.reply import (
     Refused,
     Rejected,
     Reply,
+    Throttled,
     Truncated,
     Unavailable,
 )
@@ -60,6 +61,8 @@ PROFILE_CODES = {
 # One request asks for more tokens than a minute allows: only this request is refused, and always.
 _REQUEST_TOO_LARGE = "request_too_large"
 _OVER_THE_MINUTE = "Request too large for"
+_UNFIT = "json_validate_failed"  # Groq's 400 where its model wrote what breaks the schema
+_FULL = (498, "capacity_exceeded")  # of Groq's flex tier, which has not worked then
 _LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
 # How the answer to `json_schema` begins, which has no code; other messages quote the schema.
 _NO_SCHEMAS = re.compile(
@@ -109,11 +112,15 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
     if status in {400, 403} and is_filtered:
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
+    if status == 400 and _UNFIT in codes:
+        return NoAnswer(status, CallFacts(request_id=_request_id(headers)))
     if status == 400 and _NO_SCHEMAS.match(_words(document)):
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
     if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
     wait_s = retry_after_s(headers, now)
+    if status == _FULL[0] and _FULL[1] in codes:
+        return Throttled(wait_s)
     if status == 503 and wait_s is None and _LOADING in codes:
         return Unavailable(status, ran=False)
     return parse_status(status, codes, wait_s, PROFILE_CODES)
@@ -184,7 +191,7 @@ def charged(reply: Reply, status: int, facts: CallFacts) -> Reply:
     """The reply for an error, counted with its usage where that shows that a model has written."""
     if not facts.usage.output_tokens:
         return reply
-    if isinstance(reply, Refused | Unavailable):
+    if isinstance(reply, Refused | NoAnswer | Unavailable):
         return replace(reply, facts=facts)
     return Unavailable(status, ran=True, facts=facts)
 
