@@ -9,6 +9,7 @@ from itertools import count
 
 from aiokafka.errors import KafkaError
 
+from answerbus.topics import RUN_TOPICS
 from services.worker.core.attempt.fallback import Condition, Fallback
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
@@ -27,7 +28,7 @@ from tests.simulation.process import Process
 from tests.simulation.provider import POISON, SimProvider
 from tests.simulation.timeline import Timeline
 from tests.simulation.upstream import Upstream
-from tests.simulation.worker import TOPIC, Worker, World
+from tests.simulation.worker import PREFIX, TOPIC, Worker, World
 from tests.storms.astray import astray
 from tests.storms.proxy import PASS
 
@@ -106,7 +107,8 @@ class History:
         self.has_poison = random.Random(f"{seed} {POISON}").random() < POISONED
         self.careful: list[str] = []  # lanes that stay so without a reason
         requests = self.chance.choice((5, 15, 25))
-        self._upstream = Upstream(self.chance, self.partitions, requests, self.there)
+        self._parents = random.Random(f"parents {seed}")
+        self._upstream = Upstream(self.chance, self.partitions, requests, self.there, self._parents)
         self._pending: list[asyncio.TimerHandle] = []
 
     def start(self) -> None:
@@ -131,6 +133,8 @@ class History:
     async def run(self) -> None:
         """Raises StuckError."""
         self.provider.kill = self.second.kill = self._poisoned
+        if not self.world.has_signals:  # as most deployments are
+            self.cluster.missing |= {topic.full_name(PREFIX) for topic in RUN_TOPICS}
         for _ in range(self.chance.choice((1, 2, 2, 3))):
             self.start()
         publishing = asyncio.create_task(self._publish())

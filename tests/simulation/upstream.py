@@ -48,6 +48,7 @@ class Upstream:
     partitions: int
     requests: int
     there: int  # partitions of the topic, of which the deployment uses fewer
+    parents: random.Random  # for requests that say they are children
     published: list[tuple[bytes, str]] = field(default_factory=list)  # values and workflows
     bodies: list[Json] = field(default_factory=list)
     equal_ids: bool = True  # each is used by two workflows
@@ -91,6 +92,8 @@ class Upstream:
         if self.equal_ids:
             workflow = named(workflow, len(self.bodies))
         body = self._body(workflow)
+        if self.parents.random() < 0.04:
+            body["parent"] = self._parent()
         self.bodies.append(body)
         value = _bytes(body)
         self.published.append((value, workflow))
@@ -129,6 +132,16 @@ class Upstream:
         if policy:
             body["policy"] = policy
         return body
+
+    def _parent(self) -> Json:
+        """Of nothing, or of a request without such a call."""
+        names = ["nobody", *(body["request_id"] for body in self.bodies)]
+        return {
+            "request_id": self.parents.choice(names),
+            "call_id": f"call-{self.parents.randrange(3)}",
+            "depth": self.parents.choice((1, 2)),
+            "cap": self.parents.choice((0, 5)),
+        }
 
     def _place(self, workflow: str) -> int:
         """Some publishers hash in another way, and some over all partitions that there are."""

@@ -80,14 +80,15 @@ def _limit(
 ) -> Iterator[Violation]:
     """The first request that names a budget sets it; where none does, each adds three attempts.
 
-    Of requests without an order any may be first.
+    Of requests without an order any may be first, and of those whose parent is not known.
     """
     unnamed = [request for request in requests if "budget" not in request]
     if unnamed and not any("agent" in request or "parent" in request for request in requests):
         yield from _sum(history, account_id, account["limit"], requests, unnamed)
     if unnamed:
         return
-    candidates = requests[:1] if all(map(is_ordered, requests)) else requests
+    is_in_order = all(is_ordered(one) and "parent" not in one for one in requests)
+    candidates = requests[:1] if is_in_order else requests
     budgets = [NO_LIMITS | request.get("budget", {}) for request in candidates]
     if account["limit"] not in budgets:
         text = f"its limit {account['limit']} is none of {budgets[:3]}, asked for first"
@@ -122,7 +123,7 @@ def _shown(history: History, requests: dict[str, list[Json]]) -> Iterator[Violat
     for topic in ("results", "refusals", "retries", "dead-letters"):
         for event in history.events[topic]:
             shown = event.body.get("account")
-            if shown is None:
+            if shown is None or _is_unknown_child(event.body):
                 continue
             account = history.accounts.get(shown["id"])
             if account and not _agrees(shown["limit"], account.body, requests[shown["id"]]):
@@ -133,6 +134,11 @@ def _shown(history: History, requests: dict[str, list[Json]]) -> Iterator[Violat
             if gave_up and shown["spent"]["attempts"] < shown["limit"]["attempts"]:
                 text = f"given up for its budget, of which there is left: {shown}"
                 yield Violation("G3", event.body["request_id"], text)
+
+
+def _is_unknown_child(body: Json) -> bool:
+    """Its budget was to be a part of its run's, and sets no limit where there is no such run."""
+    return (body.get("cause") or {}).get("kind") == "unknown_parent"
 
 
 def _agrees(shown: Json, account: Json, requests: list[Json]) -> bool:

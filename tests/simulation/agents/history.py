@@ -63,7 +63,7 @@ class RunHistory(History):
         )
         requests = chance.choice((3, 6, 9))
         self._upstream = RunUpstream(
-            self.chance, self.partitions, requests, self.there, equal_ids=False
+            self.chance, self.partitions, requests, self.there, self._parents, equal_ids=False
         )
         self._people_chance = chance
 
