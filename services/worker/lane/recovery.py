@@ -325,6 +325,9 @@ def _queue(
     known = (*lane_state.queue.requests.values(), *unfinished)
     asking = {parent_key(lane_request.request) for lane_request in known}
     for lane_request in unfinished:
+        # Of one whose proposals have ended, no attempt keeps the account.
+        if account := lane_state.ledger.accounts.get(lane_request.account_id):
+            account.admit(lane_request.request.request_id)
         if lane_request.key not in lane_state.queue.requests:
             if lane_request.run and lane_request.key in asking:
                 lane_request.await_tools_first()
