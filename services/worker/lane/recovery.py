@@ -17,7 +17,7 @@ from services.worker.core.budget.audit import give_back, write_off
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.events import dead_letter_without_call
-from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.request.lane_request import InRetries, LaneRequest
 from services.worker.core.run.children import ChildOutcome, may_ask
 from services.worker.core.run.new_run import new_run
 from services.worker.core.shared_budget.rules import ZERO
@@ -184,10 +184,23 @@ def _told_apart(recovered: RecoveredState) -> tuple[list[LaneRequest], list[Lane
     """The requests that are open, and those that have their outcome already."""
     unfinished, ended = list[LaneRequest](), list[LaneRequest]()
     for lane_request in recovered.requests():
-        name, since = lane_request.key.record_key(), lane_request.origin.timestamp
-        is_closed = recovered.ledger.closed.has_closed(name, since)
-        (ended if is_closed else unfinished).append(lane_request)
+        (ended if _has_ended(recovered.ledger, lane_request) else unfinished).append(lane_request)
     return unfinished, ended
+
+
+def _has_ended(ledger: Ledger, lane_request: LaneRequest) -> bool:
+    """Whether it has its outcome, also where its closed id was forgotten since.
+
+    The account of a run that a model was asked for has an entry of it until then.
+    """
+    name, since = lane_request.key.record_key(), lane_request.origin.timestamp
+    if ledger.closed.has_closed(name, since):
+        return True
+    run, account = lane_request.run, ledger.accounts.get(lane_request.account_id)
+    is_listed = isinstance(lane_request.progress.stored, InRetries)
+    if is_listed or run is None or run.composition or account is None:
+        return False
+    return bool(run.own_steps) and lane_request.request.request_id not in account.open
 
 
 def _ended_elsewhere(

@@ -1,10 +1,13 @@
 """A worker that does not read the topic of runs ends one; a worker that does lets it stay ended."""
 
+import asyncio
 from datetime import timedelta
 
 from answerbus.envelope import encode
 from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES
+from services.worker.core.budget.closed import IdMemory
 from services.worker.core.budget.ledger import closed_record
+from services.worker.lane.context import Limits
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import FAN_OUT, DelegatingStage
 from tests.unit.worker.lane.run_world import RunStage
@@ -14,13 +17,14 @@ from tests.unit.worker.lane.world import OUR_WORKFLOW, Worker, context, events, 
 STEP, LAST = actions(call(order_id="1")), actions(says("Done."))
 
 
-async def elsewhere(stage: RunStage, *copies: str, ends: str = "r-1") -> None:
+async def elsewhere(stage: RunStage, *copies: str, ends: str = "r-1", rest_s: float = 0.0) -> None:
     """The lane goes to a worker without agents and rights to topics of runs, and comes back."""
     await stage.worker.crash()
-    other = Worker(stage.broker, context(stage.provider))
+    other = Worker(stage.broker, context(stage.provider, **stage.settings))
     await other.open()
     stage.publish(*copies)
     await until(lambda: ends in terminals(stage.broker), 60)
+    await asyncio.sleep(rest_s)
     await other.drain()
     stage.worker = stage.new_worker()
     await stage.worker.open()
@@ -54,6 +58,23 @@ async def test_a_run_of_which_a_copy_was_read_has_one_outcome_and_its_calls_end(
     (ended,) = stage.steps("tool_ended")
     assert ended["outcome"]["kind"] == "cancelled"
     assert terminals(stage.broker) == {"r-1": "dead_letter"}
+    await stage.end()
+
+
+@on_virtual_time
+async def test_a_run_whose_id_was_forgotten_since_has_one_outcome() -> None:
+    """It went on from its last step, and had a result beside its dead letter."""
+    memory = IdMemory.lasting(timedelta(minutes=1))
+    limits = Limits(9, 9, 9, 100_000, id_memory=memory)
+    stage = await RunStage.opened("r-1", steps=(STEP, "x"), limits=limits)
+    await until(lambda: bool(stage.broker.log(RETRIES).records), 60)
+    await elsewhere(stage, rest_s=200)
+    await until(lambda: stage.open_records() == {}, 60)
+    stage.provider.steps = (STEP, LAST)
+    stage.publish("r-2")
+    await until(lambda: "r-2" in terminals(stage.broker), 60)
+
+    assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
     await stage.end()
 
 
