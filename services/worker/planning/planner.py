@@ -214,7 +214,10 @@ class Planner:
                 found[name] = replace(backend, limiter=limiter)
             else:
                 found[name] = backend
+        gone = [one.limiter for name, one in self.backends.items() if name not in found]
         self.backends, self.agents = found, agents
+        for limiter in gone:
+            limiter.plan_again(all_waiting=True)  # to end: no place there is worth the wait
         if self._share:
             self.share_out(self._share)
         changed = {name for name, known in before.items() if self.fallbacks_of(name) != known}

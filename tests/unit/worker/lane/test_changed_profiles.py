@@ -125,6 +125,22 @@ async def test_a_profile_that_is_gone_ends_its_waiting_requests_and_no_call() ->
 
 
 @on_virtual_time
+async def test_a_profile_that_is_gone_ends_requests_that_wait_for_its_pause() -> None:
+    """They waited for up to ten minutes, for a place that was good for nothing."""
+    stage = Stage(FakeProvider(lambda *_: (0.1, Throttled(500.0))))
+    limiter = stage.context.planner.backends["default"].limiter
+    await stage.worker.open()
+    stage.publish("r-1")
+    await until(lambda: limiter.breaker.is_open)
+    stage.publish("r-2", workflow_id=workflow_of(0, 1))
+    await until(lambda: bool(limiter.waiting))
+
+    stage.context.planner.change(BackendChange({}, gone=["default"]), Agents())
+    await until(lambda: terminals(stage.broker) == {"r-2": "dead_letter"}, 5)
+    await stage.worker.crash()
+
+
+@on_virtual_time
 async def test_a_part_of_the_groups_limits_is_a_part_of_the_new_ones() -> None:
     stage = Stage(provider())
     planner = stage.context.planner
