@@ -309,12 +309,12 @@ class Planner:
 
     async def look_ahead(self, request: Request) -> None:
         """Do apart from the loop what `problems_of` would take time for."""
+        backend = self.backends.get(request.profile)  # which a reload may remove meanwhile
         found = await self.prepare(request)
         definition = self.agents.freeze(request.agent, self.tools) if request.agent else None
-        if isinstance(definition, AgentDefinition) and isinstance(found, tuple):
-            dialect = self.backends[request.profile].dialect
+        if backend and isinstance(definition, AgentDefinition) and isinstance(found, tuple):
             step = StepSchema.first(definition, request)
-            await self._step_compiled(step, dialect, request.workflow_id)
+            await self._step_compiled(step, backend.dialect, request.workflow_id)
 
     def begin_run(self, request: Request) -> Run | Cause:
         """A run of the agent that a request names, with the definition that it keeps."""

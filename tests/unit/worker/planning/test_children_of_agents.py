@@ -15,7 +15,9 @@ from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.schema.resolved import JsonObject
 from services.worker.dialects.dispatch import DialectName
 from services.worker.limits.profile_limiter import ProfileLimiter
-from services.worker.planning.planner import Backend, Planner
+from services.worker.planning.planner import Backend, BackendChange, Planner
+from services.worker.planning.schema_compiler import SchemaCompiler
+from services.worker.ports.costly_work import InPlace
 from tests.unit.worker.core.run_builders import asked, tool
 from tests.unit.worker.lane.world import FakeProvider
 
@@ -104,3 +106,18 @@ def test_a_fault_of_the_schema_itself_is_reported_with_its_place() -> None:
     (problem,) = problems(planner(agent()), child({"type": "strin"}))
 
     assert problem.path == "/json_schema/type"
+
+
+def test_a_profile_that_a_reload_removes_while_a_schema_is_compiled_is_reported() -> None:
+    """A paid answer was lost with its lane (`KeyError`)."""
+
+    class Removing(InPlace):
+        async def run(self, *args: Any, **more: Any) -> Any:
+            of.change(BackendChange({}, gone=["default"]), of.agents)
+            return await super().run(*args, **more)
+
+    of = planner(agent())
+    of._compiler = SchemaCompiler(of._schemas, Removing())
+
+    (problem,) = problems(of, child(choices(100)))
+    assert (problem.path, problem.code) == ("/profile", "unknown_profile")
