@@ -117,7 +117,8 @@ async def _recovered(lane: Lane, shard: Shard) -> opening.RecoveredState:
         handover_s = limits.handover_s
         ours = partial(_not_anothers, lane.context)
         lane.progress = recovered.progress
-        worker, turn = lane.context.worker, lane.context.reading
+        # Another worker may have our name, too: only what was opened here was ours before.
+        worker, turn = lane.context.worker if lane.was_opened else "", lane.context.reading
         return await opening.restore(shard, worker, handover_s, ours, recovered, turn)
     except (opening.LaneBlocked, PastCut):
         raise

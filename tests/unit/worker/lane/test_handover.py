@@ -20,14 +20,14 @@ AT_ONCE_S = 5.0
 ABANDONED_S = STAY_S_MAX[State.ABANDONED]
 
 
-async def moved(stage: Stage, *, dead: bool = False) -> Worker:
+async def moved(stage: Stage, *, dead: bool = False, name: str = "other") -> Worker:
     """Another worker is given the partition while the first one's calls are in flight."""
     stage.publish("r-1", "r-2")
     stage.publish("r-3", workflow_id=workflow_of(0, 1))
     await stage.worker.open()
     await stage.called("r-1")
     await stage.called("r-3")
-    other = Worker(stage.broker, context(stage.provider, "other"))
+    other = Worker(stage.broker, context(stage.provider, name))
     if dead:
         await stage.worker.crash()
     else:
@@ -54,11 +54,14 @@ async def stops_at_once(stage: Stage, stopping: asyncio.Task[None], other: Worke
     await finished_by(stage, other)
 
 
-@pytest.mark.parametrize("takes_s", [0.2, 5.0, 25.0])
+@pytest.mark.parametrize(
+    ("takes_s", "name"), [(0.2, "other"), (5.0, "other"), (25.0, "other"), (5.0, "me")]
+)
 @on_virtual_time
-async def test_a_predecessor_that_is_alive_brings_its_calls_home(takes_s: float) -> None:
+async def test_a_predecessor_that_is_alive_brings_its_calls_home(takes_s: float, name: str) -> None:
+    """Also one of the same name: each worker in a container may be process 1 of its host."""
     stage = Stage(FakeProvider(lambda *_: (takes_s, answered())))
-    other = await moved(stage)
+    other = await moved(stage, name=name)
     await finished_by(stage, other, stage.worker)
 
     assert sorted(call[:2] for call in stage.provider.calls) == [
