@@ -134,7 +134,7 @@ class LiveSettings:
     async def take(self, settings: Settings) -> None:
         """Put them into force. Raises SetUpError, and then nothing has changed."""
         own, planner = self._own(settings), self._context.planner
-        agents = known_agents(own.agents)
+        agents, pins = known_agents(own.agents), pins_of(own.agents)
         if agents and not self._context.runs.has_agents:
             raise SetUpError(
                 "This worker was started without agents and reads no cards of tools: restart it to "
@@ -145,7 +145,7 @@ class LiveSettings:
         for former in planner.change(change, agents):
             self._close_later(former)
         self._measures.know(own.profiles)
-        self._tools.pin(pins_of(own.agents))
+        self._tools.pin(pins)
         self._set_limits(own)
         self.current = own
         for sentence in (*problems, *own.advice, *advice_on(own), *planner.fallback_advice()):

@@ -6,10 +6,21 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from answerbus.registry import Registry
 from services.settings.reloadable import digest_of
 from services.settings.settings import Settings, SetUpError
-from services.worker.settings_reload import AGAIN_S, LOOK_EVERY_S, SettingsMonitor
-from tests.unit.worker.lane.virtual import run
+from services.worker.adapters.building import BackendContext
+from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
+from services.worker.core.run.known_tools import KnownTools
+from services.worker.settings_reload import (
+    AGAIN_S,
+    LOOK_EVERY_S,
+    LiveSettings,
+    SettingsMonitor,
+)
+from tests.unit.worker.lane.run_world import run_context
+from tests.unit.worker.lane.virtual import VirtualClock, run
+from tests.unit.worker.lane.world import FakeProvider
 
 PROFILE = {"provider": "openai", "model": "m", "base_url": "http://127.0.0.1:1/v1"}
 SHORT_S = LOOK_EVERY_S / 10
@@ -170,3 +181,27 @@ def test_a_file_that_is_put_back_is_refused_no_more() -> None:
         assert (it.taken, it.refused) == ([], None)
 
     run_watched(scenario)
+
+
+def test_pins_that_contradict_each_other_leave_agents_and_profiles_as_they_were() -> None:
+    """What was put back later was taken for what is in force, and was not."""
+
+    async def scenario() -> None:
+        context, before = run_context(FakeProvider()), settings()
+        shared, tools = BackendContext(VirtualClock()), KnownTools()
+        measures = MetricsObserver({"default"}, Registry())
+        live = LiveSettings(before, lambda it: it, context, shared, measures, tools)
+        planner, agents = context.planner, context.planner.agents
+        backends = planner.backends
+        one, other = ({"orders": f"sha256:{digit * 64}"} for digit in "12")
+        named = {"instructions": "Help.", "tools": ["orders.get"]}
+        after = before.model_dump(mode="json", exclude_unset=True) | {
+            "agents": {"a": {**named, "pins": one}, "b": {**named, "pins": other}},
+            "profiles": {"other": PROFILE},
+        }
+
+        with pytest.raises(SetUpError, match="to different digests"):
+            await live.take(Settings.model_validate(after))
+        assert (planner.agents, planner.backends, live.current) == (agents, backends, before)
+
+    run(scenario())
