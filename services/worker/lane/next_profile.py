@@ -141,7 +141,9 @@ def _free_budget(lane: Lane, lane_request: LaneRequest) -> FreeBudget:
 
 
 async def _new_run(lane: Lane, lane_request: LaneRequest) -> Run | Cause:
-    fault = await _unproved(lane, lane_request) if lane_request.request.resumed else None
+    """Without topics of runs there is no proof to look for, and no agent either."""
+    is_resumed = lane_request.request.resumed is not None and lane.context.runs.is_on
+    fault = await _unproved(lane, lane_request) if is_resumed else None
     return fault or await _begun(lane, lane_request)
 
 

@@ -1,15 +1,19 @@
 """A deployment without topics of runs: nothing that is asked there makes a worker write to one."""
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from answerbus.account_id import replay_account
 from answerbus.private.budgets import BudgetLeaseRecord
 from answerbus.topics import DEAD_LETTERS, LEASES, RUN_TOPICS
+from services.worker.lane.context import RunSetup
 from services.worker.lane.state.records import event_record
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import on_virtual_time
-from tests.unit.worker.lane.world import events, terminals
+from tests.unit.worker.lane.world import OUR_WORKFLOW, Worker, events, terminals
 
 PARENT = {"request_id": "r-0", "call_id": "r-0.call.1.0"}
 
@@ -53,4 +57,30 @@ async def test_what_is_left_of_budgets_is_not_written_where_there_is_no_topic_fo
     await stage.all_done(60)
 
     assert stage.broker.log(LEASES).records == []
+    await stage.end()
+
+
+@on_virtual_time
+async def test_a_resumed_run_ends_at_once_where_no_topic_can_hold_its_proof() -> None:
+    """It looked for the proof until its deadline, which may be six days, and kept its place."""
+
+    async def no_answer(*_: Any) -> bool:  # see ResumptionCheck: it waits for the topic
+        await asyncio.Event().wait()
+        return False
+
+    stage = Stage()
+    stage.worker._leave()
+    context = replace(stage.context, runs=RunSetup(is_resumed=no_answer))
+    stage.worker = Worker(stage.broker, context)
+    await stage.worker.open()
+    steps = [{"attempt": 1, "said": [], "calls": []}]
+    resumed = {"request_id": "r-0", "steps": steps, "previous": f"sha256:{0:064}", "number": 1}
+    account = replay_account(OUR_WORKFLOW, "d-0")
+    replay = {"dead_letter_id": "d-0", "account": account, "by": "o", "round": 1, "edited": False}
+    run = {"agent": {"name": "support"}, "replay": replay, "resumed": resumed}
+    stage.publish("r-1", ttl_s=518_400, **run)
+    await stage.all_done(5)
+
+    (ended,) = events(stage.broker, DEAD_LETTERS)
+    assert ended["cause"] == {"kind": "unknown_agent"}
     await stage.end()
