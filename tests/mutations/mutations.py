@@ -215,7 +215,7 @@ def _is_account(record: OutRecord) -> bool:
 def _offset_after_forwards() -> AbstractContextManager[object]:
     """As a lane with a ledger does it, which knows what it has forwarded."""
 
-    def mutated(shard: Any, on_lost: Any, observer: Any, _: float) -> Outbox:
+    def mutated(shard: Any, on_lost: Any, observer: Any, *_: Any) -> Outbox:
         return Outbox(shard, on_lost, observer)
 
     return mock.patch.object(recovery, "Outbox", mutated)

@@ -16,7 +16,7 @@ from services.worker.lane.context import LaneContext
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
-from services.worker.lane.outbox import Outbox
+from services.worker.lane.outbox import BatchBytes, Outbox
 from services.worker.lane.state.calls import Calls
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.machine import (
@@ -109,6 +109,7 @@ class Lane:
         self.isolated: set[LaneRequest] = set()
         self.errors: list[WorkInProgress] = []
         self.oversized = Oversized()
+        self.batch_bytes = BatchBytes()
         self.cancellation = Cancellation()
         self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
         self.entered_at = self.progressed_at = loop_time()

@@ -17,6 +17,7 @@ from services.worker.tasks.loop_time import loop_time
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
 OFFSET_EVERY_S = 0.25  # two more requests to the broker; what is closed is known without it
 BATCH_BYTES_MAX = 8 * 1024 * 1024
+BATCH_BYTES_MIN = 64 * 1024  # is sent in one go: brokers throttle only what comes after
 BATCH_RECORDS_MAX = 5_000
 COMMIT_TIMEOUT_S = 10.0
 
@@ -29,6 +30,24 @@ class _Write:
     done: asyncio.Future[float]
     is_last: bool = False  # for now: the offset must not wait for another
     apart: bool = False
+
+
+@dataclass(slots=True)
+class BatchBytes:
+    """How large the transactions of one lane may be, also when it opens again.
+
+    One that took too long is given up, and all of it is written again. Brokers that throttle us
+    count both, so that transactions of the same size would never end.
+    """
+
+    limit: int = BATCH_BYTES_MAX
+
+    def committed(self, size: int) -> None:
+        if 2 * size > self.limit:
+            self.limit = min(2 * self.limit, BATCH_BYTES_MAX)
+
+    def timed_out(self, size: int) -> None:
+        self.limit = max(size // 2, BATCH_BYTES_MIN)
 
 
 class Outbox:
@@ -44,8 +63,10 @@ class Outbox:
         on_lost: Callable[[BaseException], None],
         observer: Observer | None = None,
         offset_every_s: float = OFFSET_EVERY_S,
+        batch_bytes: BatchBytes | None = None,
     ) -> None:
         self._shard = shard
+        self._batch_bytes = batch_bytes or BatchBytes()
         self._observer = observer or Observers()
         self._on_lost = on_lost
         self._writes: deque[_Write] = deque()
@@ -115,6 +136,8 @@ class Outbox:
                 await asyncio.sleep(LINGER_S)
         except BaseException as error:
             self._lost = True
+            if isinstance(error, TimeoutError):
+                self._batch_bytes.timed_out(_size(batch))
             self._fail(batch, error)
             self._fail(self._writes, error)
             if was_cancelled(error):
@@ -125,6 +148,7 @@ class Outbox:
 
     def _committed(self, batch: list[_Write], began: float) -> None:
         self._observer.committed(loop_time() - began)
+        self._batch_bytes.committed(_size(batch))
         for write in batch:
             self.backlog_bytes -= write.size_bytes
             if not write.done.done():
@@ -154,7 +178,7 @@ class Outbox:
             write = self._writes[0]
             size += write.size_bytes
             records += len(write.records)
-            is_full = size > BATCH_BYTES_MAX or records > BATCH_RECORDS_MAX
+            is_full = size > self._batch_bytes.limit or records > BATCH_RECORDS_MAX
             if batch and (is_full or (write.apart and not batch[-1].apart)):
                 return batch
             batch.append(self._writes.popleft())
@@ -172,6 +196,10 @@ class Outbox:
                 write.done.exception()  # not every caller waits
         writes.clear()
         self.backlog_bytes = 0
+
+
+def _size(batch: Sequence[_Write]) -> int:
+    return sum(write.size_bytes for write in batch)
 
 
 def lost_because(error: BaseException) -> str:

@@ -98,7 +98,7 @@ async def open_lane(
         await shard.close()
         raise
     every_s = 0.0 if forwards else OFFSET_EVERY_S  # what no ledger knows goes with its offset
-    outbox = Outbox(shard, lane.on_loss, lane.context.observer, every_s)
+    outbox = Outbox(shard, lane.on_loss, lane.context.observer, every_s, lane.batch_bytes)
     try:
         return await _fenced(lane, intake, recovered, outbox, prove=prove and forwards)
     except BaseException:

@@ -8,10 +8,12 @@ import pytest
 
 from answerbus.topics import LEDGER, RESULTS, RETRIES, Topic
 from services.worker.lane.outbox import (
+    BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
     COMMIT_TIMEOUT_S,
     LINGER_S,
     OFFSET_EVERY_S,
+    BatchBytes,
     Outbox,
 )
 from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
@@ -122,6 +124,30 @@ async def test_a_failed_commit_is_the_end_for_all_who_wait_now_or_later() -> Non
     assert (stage.shard.committed, stage.outbox.backlog_bytes) == ([], 0)
     await stage.outbox.close()
     assert stage.losses == [error]
+
+
+@on_virtual_time
+async def test_what_took_too_long_is_written_in_smaller_transactions() -> None:
+    """Where brokers throttle, larger ones may never end; answers of 0.1 MB wait here."""
+    sizes: list[int] = []
+
+    class ThrottledShard(NotingShard):
+        async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
+            await asyncio.sleep(2 * COMMIT_TIMEOUT_S if len(records) > 2 else 0.005)
+            sizes.append(len(records))
+
+    batch_bytes, waiting = BatchBytes(), list(range(12))
+    for _ in range(12):
+        outbox = Outbox(ThrottledShard(), lambda _: None, batch_bytes=batch_bytes)
+        await outbox.put([record("lane")], None)
+        writes = [outbox.put([record(str(n), "x" * 100_000)], None) for n in waiting]
+        ends = await asyncio.gather(*writes, return_exceptions=True)
+        waiting = [n for n, end in zip(waiting, ends, strict=True) if isinstance(end, LaneLost)]
+        await outbox.close()
+
+    assert (waiting, max(sizes)) == ([], 2)
+    while batch_bytes.limit < BATCH_BYTES_MAX:
+        batch_bytes.committed(batch_bytes.limit)
 
 
 @on_virtual_time
