@@ -4,7 +4,13 @@ import subprocess
 import sys
 
 import pytest
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced
+from aiokafka.errors import (
+    InvalidSessionTimeoutError,
+    InvalidTransactionTimeout,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+)
 
 from answerbus.client import Client
 from answerbus.client.bus import Bus
@@ -27,6 +33,25 @@ def test_a_record_that_is_too_large_for_its_topic_has_a_remedy() -> None:
     assert "`answerbus doctor` compares max.message.bytes" in describe_error(
         MessageSizeTooLargeError()
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (InvalidSessionTimeoutError(), "group.min.session.timeout.ms and group.max.session"),
+        (InvalidTransactionTimeout(), "transaction.max.timeout.ms is less than"),
+    ],
+)
+def test_a_limit_of_the_brokers_is_named_and_not_the_credentials(
+    error: KafkaError, remedy: str
+) -> None:
+    bus = Bus("kafka:9092", "answerbus", {})
+
+    with pytest.raises(BusUnavailable) as raised, bus.explained():
+        raise error
+
+    assert remedy in str(raised.value)
+    assert "credentials" not in str(raised.value)
 
 
 def test_a_producer_that_was_cut_off_says_by_whom() -> None:

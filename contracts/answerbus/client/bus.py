@@ -29,7 +29,13 @@ from aiokafka.errors import (
 from answerbus.client.bootstrap import SERVERS_S, AIOKafkaAdminClient, share_start
 from answerbus.client.bounded import bounded, close, wait_for_end
 from answerbus.client.connection_check import diagnosis_at
-from answerbus.client.diagnosis import Diagnosis, OptionNames, describe_error, diagnosis_of
+from answerbus.client.diagnosis import (
+    LIMITS_OF_BROKERS,
+    Diagnosis,
+    OptionNames,
+    describe_error,
+    diagnosis_of,
+)
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.client.layout import written_lanes
 from answerbus.client.records.consumer import RecordConsumer
@@ -183,9 +189,10 @@ class Bus:
             message = (
                 "it does not answer" if isinstance(error, _SILENCE) else mask(describe_error(error))
             )
+            advice = ": see that a broker runs there, and that address and credentials are right"
             raise BusUnavailable(
-                f"Kafka at {self.servers} cannot be used, {message}: see that a broker runs there, "
-                "and that address and credentials are right."
+                f"Kafka at {self.servers} cannot be used, {message}"
+                f"{'' if type(error) in LIMITS_OF_BROKERS else advice}."
             ) from error
 
     def _refused(self, refusal: Diagnosis) -> BusRefused:

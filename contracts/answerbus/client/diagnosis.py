@@ -7,6 +7,8 @@ from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     CommitFailedError,
     GroupAuthorizationFailedError,
+    InvalidSessionTimeoutError,
+    InvalidTransactionTimeout,
     KafkaError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
@@ -92,7 +94,18 @@ def was_fenced(error: BaseException) -> bool:
     return isinstance(error, ProducerFenced)
 
 
+LIMITS_OF_BROKERS: dict[type[BaseException], str] = {
+    InvalidSessionTimeoutError: (
+        "the brokers allow no such `session_timeout_ms`: set it between their "
+        "group.min.session.timeout.ms and group.max.session.timeout.ms"
+    ),
+    InvalidTransactionTimeout: (
+        "the brokers' transaction.max.timeout.ms is less than transactions may take: set it to "
+        "15000 or more"
+    ),
+}
 _MEANINGS: dict[type[BaseException], str] = {
+    **LIMITS_OF_BROKERS,
     ProducerFenced: "another producer has taken over the transactional id",
     CommitFailedError: "the consumer group has given the partition to another member",
     MessageSizeTooLargeError: (
