@@ -52,12 +52,14 @@ class BusConnection:
         self._stack, self._reading = AsyncExitStack(), AsyncExitStack()
         self._starting: asyncio.Task[OutcomeReader] | None = None
         self._producer: AIOKafkaProducer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._reader: OutcomeReader | None = None
         self._layout = Layout(1)
         self._looks = set[asyncio.Task[None]]()
         self._published = PublishedIds()
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
         self._layout = await self._bus.layout(REQUESTS)
         producer = self._bus.running(self._bus.producer())
         self._producer = await self._stack.enter_async_context(producer)
@@ -88,7 +90,7 @@ class BusConnection:
         return await self._publish(request, request_record(request, trace))
 
     async def _publish(self, request: Request, record: Encoded) -> Published:
-        producer = self._open()
+        producer = self._open_here()
         self._published.add(RequestKey.of(request))
         place = self._bus.place(REQUESTS, self._layout.owner(request.workflow_id))
         with self._bus.explained():
@@ -222,7 +224,7 @@ class BusConnection:
 
     async def control(self, control: Approval | Input | Cancel) -> PublishedControl:
         """Publish an approval or a cancellation. Raises as `Client.cancel` does."""
-        return await publish_control(self._bus, self._open(), self._layout, control)
+        return await publish_control(self._bus, self._open_here(), self._layout, control)
 
     async def effect_of(
         self, published: PublishedControl, timeout_s: float | None
@@ -244,7 +246,7 @@ class BusConnection:
         A client of Kafka whose start is cut off leaves connections: the start outlasts an ask, and
         the next ask has its reader.
         """
-        self._open()
+        self._open_here()
         if self._reader is not None and not self._reader.has_ended:
             return self._reader
         if self._starting is None or self._starting.done():
@@ -266,6 +268,16 @@ class BusConnection:
         if self._producer is None:
             raise RuntimeError("A Client is used inside of `async with Client(...) as client:`.")
         return self._producer
+
+    def _open_here(self) -> AIOKafkaProducer:
+        """In another event loop than its own, a call would wait for ever."""
+        producer = self._open()
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "The client was opened in another event loop: open one in each, or use a "
+                "SyncClient, which threads may share."
+            )
+        return producer
 
 
 def request_record(request: Request, trace: Trace | None) -> Encoded:

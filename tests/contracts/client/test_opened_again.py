@@ -1,7 +1,7 @@
 """A client that was closed works in the event loop in which it is opened again."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from answerbus.client import connection
 from answerbus.client.bus import Bus
 from answerbus.client.connection import BusConnection
 from answerbus.partition import Layout
+from answerbus.request import Context, Request, TextRef
 
 
 class SilentBus:
@@ -82,3 +83,27 @@ def test_a_close_that_is_cancelled_still_stops_the_producer(
 
     asyncio.run(cut_off())
     assert bus.stopped == 1
+
+
+@pytest.mark.parametrize("call", ["ask", "publish", "control"])
+def test_a_call_in_another_event_loop_is_refused(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "OutcomeReader", SlowReader)
+    opened = BusConnection(cast("Bus", SilentBus()))
+    request = Request(
+        request_id="r-1",
+        workflow_id="w",
+        answer_schema=TextRef(),
+        context=Context(instructions="Hello."),
+    )
+    calls: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "ask": lambda: opened.ask(request, None),
+        "publish": lambda: opened.publish(request),
+        "control": lambda: opened.control(cast("Any", None)),
+    }
+    with asyncio.Runner() as own:
+        own.run(opened.__aenter__())
+        with pytest.raises(RuntimeError, match="another event loop"):
+            asyncio.run(calls[call]())
+        own.run(opened.__aexit__())
