@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, ValidationError, field_validator
 
 from answerbus.budget import Budget, Spent
 from answerbus.client import JobProgress, SyncClient
@@ -194,6 +194,18 @@ async def test_a_row_that_no_worker_can_read_is_refused_before_one_is_asked(
 ) -> None:
     with pytest.raises(ValueError, match=r"^row 5: "):
         await fake_client.ask_many([*ROWS, {"n": value}], "Double it.")
+    assert not fake_client.requests
+
+
+@pytest.mark.parametrize("start", ["job", "ask"])
+async def test_an_empty_id_is_refused_since_a_new_one_would_be_paid_again(
+    start: str, fake_client: FakeClient
+) -> None:
+    with pytest.raises(ValidationError, match="at least 1 character"):
+        if start == "job":
+            await fake_client.ask_many(ROWS, "Double it.", job_id="")
+        else:
+            await fake_client.ask("Double it.", workflow_id="w", request_id="")
     assert not fake_client.requests
 
 

@@ -61,7 +61,8 @@ def make_request(
     fields: dict[str, Any] = {name: value for name, value in asking.items() if name in _AS_THEY_ARE}
     if (agent := asking.get("agent")) is not None:
         fields["agent"] = AgentRef(name=agent) if isinstance(agent, str) else agent
-    request_id = asking.get("request_id") or new_id
+    if (request_id := asking.get("request_id")) is None:
+        request_id = new_id
     return Request(
         request_id=request_id,
         workflow_id=request_id if workflow_id is None else workflow_id,

@@ -140,7 +140,7 @@ class Client:
         an invalid row or more than 100,000 before one is asked.
         """
         answers = AnswerType.of(response_model, self._registry)
-        name = job_id or f"job-{new_id()}"
+        name = f"job-{new_id()}" if job_id is None else job_id
         requests, asked = JobRequests(name, instructions, answers.ref, facts, asking), list[Row]()
         async for row in in_turns(rows):
             requests.add(row)
