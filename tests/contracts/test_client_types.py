@@ -85,6 +85,11 @@ def test_a_contracts_type_is_the_contract_and_str_is_text() -> None:
     assert of(str).ref == TextRef()
 
 
+def test_none_is_no_type_of_answers() -> None:
+    with pytest.raises(TypeError, match="leave it out for plain text"):
+        AnswerType.of(None, Registry())
+
+
 def test_what_is_made_of_a_type_is_kept_for_the_next_request() -> None:
     registry, bare = Registry(), Registry(())
 

@@ -49,8 +49,10 @@ class AnswerType(Generic[AnswerT]):
 
         Any other type is asked for by its JSON Schema, unwrapped; `Specialist[T]` by the schema of
         T, wrapped; a SchemaRef for itself, with JSON as its answers. Raises pydantic's errors for a
-        type that has none.
+        type that has none, and TypeError for None.
         """
+        if form is None:
+            raise TypeError("`response_model` is a type, and not None: leave it out for plain text")
         if isinstance(form, ContractRef | InlineRef | TextRef):
             return cls(form, _ANY_JSON)
         key = id(form), id(registry)
