@@ -218,7 +218,7 @@ def test_seconds_are_a_whole_number_however_it_is_written() -> None:
 
 
 COSTLY: list[tuple[dict[str, JsonValue], str]] = [
-    ({"pattern": "^.{1,600}$"}, "/json_schema/pattern"),
+    ({"pattern": "^.{1,600}-$"}, "/json_schema/pattern"),
     ({"allOf": [{"pattern": r"\w{30}" + str(n)} for n in range(60)]}, "/json_schema/allOf/"),
     ({"pattern": r"\s" * 1_000}, "/json_schema"),
 ]

@@ -139,7 +139,7 @@ def test_a_schema_that_takes_too_long_is_counted_and_not_looked_at() -> None:
 
 
 def test_a_call_whose_arguments_cannot_be_changed_is_approved_as_it_is() -> None:
-    slow: dict[str, Any] = {"id": {"type": "string", "pattern": "^(a|b){1,900}$"}}
+    slow: dict[str, Any] = {"id": {"type": "string", "pattern": "^(a|b|cd){1,600}$"}}
     refund = tool("orders.refund", {"type": "object", "properties": slow}, approval="always")
     change = taken(Run(definition(refund)), call("orders.refund", id="a"))
     asked = requested(change)
