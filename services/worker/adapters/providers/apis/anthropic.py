@@ -11,7 +11,7 @@ from answerbus.budget import Usage
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
 from services.worker.adapters.providers.apis import preflight
-from services.worker.adapters.providers.apis.api import HttpRequest, Preflight, Question
+from services.worker.adapters.providers.apis.api import HttpRequest, Preflight
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
@@ -261,17 +261,14 @@ class AnthropicApi:
 
     def preflight(self) -> Preflight:
         """Asks what the model can do: it costs nothing and needs the key."""
-        problem = yield from self._problem()
-        return problem or Ready()
-
-    def _problem(self) -> Question:
         at_anthropic = self.base_url == ANTHROPIC_BASE_URL
-        if problem := preflight.check_key(self.connection.api_key, needed=at_anthropic):
-            return NotReady(problem)
+        if fault := preflight.check_key(self.connection.api_key, needed=at_anthropic):
+            return NotReady(fault)
         model = HttpRequest("GET", "/v1/models/" + quote(self.connection.model, safe=":="))
-        return (
-            yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
+        problem = yield from preflight.check_one_model(
+            self, model, LISTING, self._judged, self._unknown
         )
+        return problem or Ready()
 
     def _judged(self, model: Mapping[str, Any]) -> str | None:
         name, needs_schemas = self.connection.model, self.connection.native

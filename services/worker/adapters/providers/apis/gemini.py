@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from answerbus.budget import Usage
 from services.worker.adapters.providers.apis import preflight
-from services.worker.adapters.providers.apis.api import HttpRequest, Preflight, Question
+from services.worker.adapters.providers.apis.api import HttpRequest, Preflight
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
@@ -274,7 +274,16 @@ class GeminiApi:
 
     def preflight(self) -> Preflight:
         """Asks what the model can do: it costs nothing and needs the key."""
-        problem = yield from self._problem()
+        connection = self.connection
+        at_google = self.base_url == GEMINI_BASE_URL
+        if fault := preflight.check_key(connection.api_key, needed=at_google):
+            return NotReady(fault)
+        if connection.native and WITHOUT_SCHEMAS.match(connection.model):
+            return NotReady(preflight.check_capability(connection.model))
+        model = HttpRequest("GET", self._model_path)
+        problem = yield from preflight.check_one_model(
+            self, model, LISTING, self._judged, self._unknown
+        )
         return problem or Ready()
 
     @property
@@ -283,18 +292,6 @@ class GeminiApi:
         name = self.connection.model
         kind = "" if name.startswith(("models/", "tunedModels/")) else "models/"
         return "/v1/" + kind + quote(name, safe="/:")
-
-    def _problem(self) -> Question:
-        connection = self.connection
-        at_google = self.base_url == GEMINI_BASE_URL
-        if problem := preflight.check_key(connection.api_key, needed=at_google):
-            return NotReady(problem)
-        if connection.native and WITHOUT_SCHEMAS.match(connection.model):
-            return NotReady(preflight.check_capability(connection.model))
-        model = HttpRequest("GET", self._model_path)
-        return (
-            yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
-        )
 
     def _judged(self, model: Mapping[str, Any]) -> str | None:
         match model:

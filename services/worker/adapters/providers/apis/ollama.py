@@ -145,15 +145,12 @@ class OllamaApi:
         """Asks what model and server can do."""
         if fault := preflight.check_key(self.connection.api_key, needed=False):
             return NotReady(fault)
-        problem = yield from self._model_problem()
+        model = HttpRequest("POST", "/api/show", {"model": self.connection.model})
+        problem = yield from preflight.check_one_model(
+            self, model, LISTING, self._judged, self._unknown
+        )
         problem = problem or (yield from self._version_problem())
         return problem or Ready()
-
-    def _model_problem(self) -> Question:
-        model = HttpRequest("POST", "/api/show", {"model": self.connection.model})
-        return (
-            yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
-        )
 
     def _judged(self, model: Mapping[str, Any]) -> str | None:
         match model:
