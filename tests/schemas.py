@@ -20,8 +20,6 @@ ANYTHING: SearchStrategy[JsonValue] = st.recursive(
 
 @dataclass(frozen=True)
 class Made:
-    """A schema and the answers to it."""
-
     schema: Any
     answers: SearchStrategy[JsonValue]
 

@@ -127,7 +127,6 @@ class Guard:
 
 
 def session_of(request: web.Request) -> Session:
-    """The session of a request."""
     if SESSION not in request:
         raise web.HTTPUnauthorized(text="Log in first.")
     return request[SESSION]

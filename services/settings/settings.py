@@ -101,7 +101,6 @@ class KafkaSettings(Section):
 
     @property
     def worker_group(self) -> str:
-        """The consumer group of the workers."""
         return self.group_id or f"{self.topic_prefix}.worker"
 
     @property

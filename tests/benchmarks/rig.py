@@ -269,7 +269,6 @@ class Rig:
         return True
 
     def say(self, text: str) -> None:
-        """Progress."""
         self.console.print(f"{time.strftime('%H:%M:%S')}  {text}", markup=False)
 
     def wait(

@@ -48,7 +48,6 @@ def show(console: Console, figures: Sequence[Figure]) -> None:
 
 
 def markdown(figures: Iterable[Figure]) -> str:
-    """In a document."""
     made = sheet(figures)
     lines = [made.heading, ["---"] * len(made.heading), *made.rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

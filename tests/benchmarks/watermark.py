@@ -18,7 +18,6 @@ class Watermark:
         self._next = offset + 1
 
     def end(self, offset: int) -> None:
-        """It is done."""
         del self._under_way[offset]
 
     def take(self) -> int | None:

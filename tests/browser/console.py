@@ -17,8 +17,6 @@ OPERATOR, VIEWER = "an-operator-token-for-tests", "a-viewer-token-for-tests"
 
 @dataclass(frozen=True)
 class Console:
-    """Where it is."""
-
     url: str
     log: Path
 

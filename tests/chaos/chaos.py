@@ -114,7 +114,6 @@ class Outcome:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """For scripts."""
         figures = {"seed": self.seed, "took_s": round(self.took_s, 1), "fine": self.is_fine}
         return {
             **figures,

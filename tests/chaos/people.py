@@ -54,7 +54,6 @@ class People:
         self._producer.poll(0)
 
     def close(self) -> None:
-        """Leave."""
         self._consumer.close()
         self._producer.flush(1.0)
 

@@ -64,7 +64,6 @@ class Strangers:
         self._producer.poll(0)
 
     def close(self) -> None:
-        """Leave."""
         self._consumer.close()
         self._producer.flush(1.0)
 

@@ -138,7 +138,6 @@ class Watcher:
         return [p.partition for p in found if p.offset <= self._last.get(p.partition, -1)]
 
     def close(self) -> None:
-        """Leave."""
         self._consumer.close()
 
     def _take(self, event: dict[str, object]) -> None:

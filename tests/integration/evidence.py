@@ -32,8 +32,6 @@ CallKey = tuple[str, int]  # request id and attempt
 
 @dataclass(frozen=True)
 class Event:
-    """An event as it is on the broker."""
-
     topic: Topic
     record: ConsumerRecord
     body: JsonObject
@@ -82,7 +80,6 @@ class Evidence:
         return [a for a in self.bodies(ATTEMPTS) if a["request_id"] == request_id]
 
     def retries(self, request_id: str) -> list[JsonObject]:
-        """The retry requests of a request."""
         return [r for r in self.bodies(RETRIES) if r["request_id"] == request_id]
 
     @cached_property

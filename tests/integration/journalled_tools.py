@@ -27,5 +27,4 @@ def often(name: str) -> str:
 
 @deeds.tool(delivery="at_most_once")
 def once(name: str) -> str:
-    """At most once."""
     return run(name)

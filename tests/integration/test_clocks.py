@@ -32,7 +32,6 @@ class Clock:
         self.set_off("+0")
 
     def set_off(self, by: str) -> None:
-        """Move it."""
         self._file.write_text(by)
 
     @property

@@ -24,8 +24,6 @@ VARYING = {"model", "usage", "notes", "requested_at", "finished_at", "at", "orig
 
 
 class Route(BaseModel):
-    """Who has it."""
-
     team: str
 
 

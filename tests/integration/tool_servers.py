@@ -67,7 +67,6 @@ class ToolBus:
         return process
 
     def serve(self, *arguments: str, **variables: str) -> "subprocess.Popen[bytes]":
-        """`answerbus tools …`."""
         return self.start(sys.executable, "-m", "services.cli", "tools", *arguments, **variables)
 
     def logs(self) -> str:
@@ -115,7 +114,6 @@ class ToolBus:
         return found
 
     def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """A command to its end."""
         return subprocess.run(
             [sys.executable, "-m", "services.cli", "tools", *arguments],
             cwd=ROOT,

@@ -59,7 +59,6 @@ def page(rows: Sequence[Row], questions: int, today: str) -> str:
 
 
 def agents_part(rows: Sequence[AgentRow], today: str) -> str:
-    """The part about agents."""
     trials = f"{len(rows)} of {TRIALS * len(CASES)} trials"
     pieces = {"tried": f"{today}, {MODELS['small'].title}, {trials}", "agents": _agents(rows)}
     _, heading, text = METHOD.read_text(encoding="utf-8").partition(AGENTS_HEADING)

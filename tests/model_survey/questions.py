@@ -68,7 +68,6 @@ def in_turns(questions: Iterable[Question]) -> list[Question]:
 
 
 def of_contract(name: str, number: int, instructions: str, facts: tuple[Fact, ...]) -> Question:
-    """A question for a contract that ships."""
     return Question(
         id=f"contracts-{name}-{number:02}",
         part="contracts",

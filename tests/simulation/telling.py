@@ -15,7 +15,6 @@ def transaction(decided: Transaction) -> str:
 
 
 def record(entry: Entry) -> str:
-    """One record."""
     short = entry.topic.removesuffix(".v1").rpartition(".")[2]
     if short == "requests":
         return f"a copy for partition {entry.partition}"

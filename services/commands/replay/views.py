@@ -53,7 +53,6 @@ def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]
 
 
 def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
-    """A group as JSON data."""
     return {
         "group": dict(zip(map(str, keys), group.values, strict=True)),
         "count": group.count,
@@ -92,7 +91,6 @@ def dead_letter_lines(
 def dead_letter_data(
     dead_letter: DeadLetterRow, outcome: ReplayOutcome | None
 ) -> Mapping[str, object]:
-    """A dead letter as JSON data."""
     sent, aside = dead_letter.replay, dead_letter.dismissal
     return {
         "dead_letter_id": dead_letter.id,

@@ -20,8 +20,6 @@ from services.console.views.schema_fields import SchemaField, schema_fields
 
 @dataclass(frozen=True, slots=True)
 class ShownContract:
-    """A contract as the page has it."""
-
     contract: Contract[Any]
     fields: list[SchemaField]
     schema: str

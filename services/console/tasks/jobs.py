@@ -52,7 +52,6 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def get(self, number: int) -> Job | None:
-        """A job by its number."""
         return self._jobs.get(number)
 
     def start(

@@ -87,7 +87,6 @@ class Axis:
         return time_ticks(self.starts_ms[0], self.starts_ms[-1] + self.step_ms)
 
     def column(self, number: int, text: str, parts: tuple[ChartPart, ...] = ()) -> Column:
-        """The column of a step."""
         width = 100 / len(self.starts_ms)
         begin_ms = self.starts_ms[number]
         pairs = span_pairs(begin_ms, begin_ms + self.step_ms)

@@ -160,7 +160,6 @@ async def _each(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
 async def _records(
     bus: Bus, name: str, topics: Collection[Topic], order: EvidenceOrder, contents: PackContents
 ) -> AsyncIterator[bytes]:
-    """The records of the scope."""
     async for stored in _read(bus, topics, order.scope.workflow_id, order.since):
         workflow_id = order.scope.workflow_id
         if stored.value is None or (workflow_id and not may_concern(workflow_id, stored)):

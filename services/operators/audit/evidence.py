@@ -135,5 +135,4 @@ def anchor_statement(digest: str, *, key: bytes, at: str, by: str, prefix: str) 
 
 
 def anchor_line(chain: str, name: tuple[str, ...], head: str) -> bytes:
-    """A head that is anchored."""
     return line_of({"chain": chain, "of": [*name], "head": head})

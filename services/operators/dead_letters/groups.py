@@ -198,8 +198,6 @@ class GroupFold:
 
 
 class _Sum:
-    """One group."""
-
     def __init__(self, dead_letters: _DeadLetters) -> None:
         self._count, self._spent = len(dead_letters), _Spent(dead_letters)
         self._oldest_ms = min(map(_AT_MS, dead_letters))

@@ -182,7 +182,6 @@ class DeadLetterSummary(EventPart, frozen=True, gc=False, tag="dead_letter"):
 
     @property
     def last_failure(self) -> FailureDetailSummary | None:
-        """That of the last attempt."""
         return self.cause.failure or (self.prior[-1].failure if self.prior else None)
 
     @property
@@ -223,8 +222,6 @@ class PrivateSummary(EventPart, frozen=True, gc=False):
 
 
 class AccountSummary(PrivateSummary, frozen=True, gc=False, tag="account"):
-    """An account as the ledger has it."""
-
     account_id: Text
     workflow_id: Text
     in_flight: tuple[Any, ...] = ()

@@ -21,16 +21,12 @@ class RunEventSummary(EventPart, frozen=True, gc=False):
 
 
 class StepSummary(RunEventSummary, frozen=True, gc=False, tag="step"):
-    """A step of a run."""
-
     n: Count = 0
     agent: AgentPart | None = None
     calls: tuple[CallPart, ...] = ()
 
 
 class ToolEndedSummary(RunEventSummary, frozen=True, gc=False, tag="tool_ended"):
-    """The end of a tool call."""
-
     call_id: Text = ""
     tool: Text = ""
     outcome: ToolOutcomePart = ToolOutcomePart()
@@ -67,8 +63,6 @@ class InputSummary(RunEventSummary, frozen=True, gc=False, tag="input"):
 
 
 class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control_applied"):
-    """The effect of a control."""
-
     effect: Text = ""
     control: ControlPart = ControlPart()
 

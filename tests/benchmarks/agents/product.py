@@ -56,7 +56,6 @@ class Product:
         return serving(field, self._variables)
 
     def workers(self, field: Field) -> Contestant:
-        """One worker."""
         return field.product(IN_FLIGHT, agents=agent_toml() + self._agent, **self._options)
 
     @contextmanager

@@ -178,7 +178,6 @@ class _OneWord(BaseHTTPRequestHandler):
     """Answers everything with the same page."""
 
     def do_GET(self) -> None:
-        """The page."""
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.end_headers()

@@ -93,7 +93,6 @@ class RunHistoryBuilder(HistoryBuilder):
         self.write("control_applied", control=control, workflow_id="w", requests=[id_], at=at)
 
     def do(self, id_: str, place: str, tool: str = GET) -> None:
-        """A tool runs."""
         call_id = f"{id_}.call.{place}"
         self.deeds.append(Deed(call_id, 1, tool, 7, self.tick(), self.tick()))
 
@@ -104,7 +103,6 @@ class RunHistoryBuilder(HistoryBuilder):
         self.write("tool_result", **{**fields, "outcome": OK, **changes})
 
     def close_call(self, id_: str, place: str, **changes: Any) -> None:
-        """The call ends."""
         fields = {"request_id": id_, "workflow_id": "w", "call_id": f"{id_}.call.{place}"}
         fields |= {"at": made.text(self.now)}
         self._chain(id_, "tool_ended", **{**fields, "outcome": OK, **changes})

@@ -40,7 +40,6 @@ class TreeHistoryBuilder(RunHistoryBuilder):
         self.asked[call_id] = body, replace(self.records[-1], timestamp=at)
 
     def answer_child(self, name: str = CHILD) -> None:
-        """The model answers the child."""
         self.spend(name)
         self.call(name)
         self.settle(name)

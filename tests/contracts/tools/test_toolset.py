@@ -20,8 +20,6 @@ from answerbus.toolset_card import ToolsetCard
 
 
 class GetOrder(BaseModel):
-    """The state of an order."""
-
     order_id: Annotated[str, Field(pattern=r"^\d+$")]
     since: date | None = None
 

@@ -32,7 +32,6 @@ def signed(claims: Mapping[str, Any], header: dict[str, Any], key_number: int = 
 
 
 def public_key(number: int) -> dict[str, Any]:
-    """As a JWK."""
     found: dict[str, Any] = json.loads(RSAAlgorithm.to_jwk(_RSA[number].public_key()))
     return found
 

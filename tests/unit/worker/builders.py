@@ -224,7 +224,6 @@ def earlier(attempt: int = 1, answer: JsonValue = None) -> Prior:
 
 
 def nested(levels: int) -> JsonValue:
-    """Arrays in arrays."""
     value: JsonValue = []
     for _ in range(levels - 1):
         value = [value]

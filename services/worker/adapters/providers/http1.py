@@ -53,7 +53,6 @@ class _Server:
 
     @property
     def quoted_host(self) -> str:
-        """As addresses have it."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     @property

@@ -88,7 +88,6 @@ def _of_run(lane_request: LaneRequest, profile: ProfileFacts | None) -> Attribut
 
 
 def of_tool_call(tool: str, end: ToolEnded) -> Attributes:
-    """A call of a tool that has ended."""
     outcome = end.outcome.kind
     return _stated(
         {

@@ -43,7 +43,6 @@ def key_of_digest(digest: bytes) -> int:
 
 
 def body_mark(body_digest: str) -> bytes:
-    """The mark of a body."""
     at = len(_PREFIX)
     return bytes.fromhex(body_digest[at : at + 2 * BODY_BYTES])
 

@@ -24,8 +24,6 @@ class RequestState(Enum):
 
 
 class RequestEvent(Enum):
-    """Events of a request in its lane."""
-
     ADMITTED = auto()  # no request of its workflow is in front of it
     TURN = auto()  # its profile and its workflow have room for it
     WAITED = auto()  # the provider did no work: it is asked again, without a place in the queue

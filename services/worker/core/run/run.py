@@ -234,7 +234,6 @@ class Run:
         return "waiting" if self.open else "working"
 
     def open_call(self, call_id: str) -> ToolCall | None:
-        """An open call by its id."""
         return next((call for call in self.open if call.asked.call_id == call_id), None)
 
     def call_of_last_step(self, call_id: str) -> ToolCall | None:

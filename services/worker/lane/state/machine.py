@@ -40,8 +40,6 @@ class Event(Enum):
 
 
 class Effect(Enum):
-    """Immediate effects."""
-
     PAUSE = auto()  # take no more records in
     RESUME = auto()  # take records in from where the lane is, and start whose turn it is
     CANCEL_UNCALLED = auto()  # end the tasks whose call has not begun: their requests come again

@@ -10,8 +10,6 @@ DAY_S = 86_400.0
 
 
 class Machine:
-    """Clocks that a test moves."""
-
     def __init__(self, wall_s: float) -> None:
         self.wall_s, self.steady_s = wall_s, 50.0
         self.clock = BrokerClock(lambda: self.wall_s, lambda: self.steady_s)
