@@ -230,6 +230,8 @@ async def replayed(task: Task, *, ask: bool) -> Done:
             return Done(Forecast(task.known))
         if ask or task.order.restart:  # which tools have run is said before any runs again
             forecast = await _forecast(task, chosen)
+            if ask and not forecast.sendable:
+                return Done(forecast)
             stderr().print(*views.forecast_lines(forecast, "to be replayed"), sep="\n")
         if ask:
             what = count_text(forecast.sendable, "dead letter")
