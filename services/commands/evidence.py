@@ -42,6 +42,9 @@ Since = Annotated[
     str | None, typer.Option("--since", metavar="TIME", help="All since then: 30d, RFC 3339.")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file, such as pack.zip.")]
+VerifierOut = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="A new file, such as verify.pyz.")
+]
 Pack = Annotated[Path, typer.Argument(metavar="PACK", help="What `export` has written.")]
 PublicKeys = Annotated[
     list[Path], typer.Option("--key", metavar="FILE", help="Public key as PEM; repeatable.")
@@ -101,7 +104,7 @@ def verify(pack: Pack, *, key: PublicKeys, anchor: Anchors = None, as_json: AsJs
 
 
 @app.command()
-def verifier(*, out: Out) -> None:
+def verifier(*, out: VerifierOut) -> None:
     """Write the program that checks packs, for auditors: it needs Python 3.11 alone."""
     if out.is_file():  # a pipe has nothing to replace
         raise typer.BadParameter(f"--out: {out} is there already.")

@@ -82,7 +82,7 @@ def _faults(
     path = pointer(place.steps)
     ref = reference(schema)
     if ref is not None and resources.find(schema, ref) is None:
-        expected = "a reference to a schema in this document, such as #/$defs/name"
+        expected = "only a reference to a schema in this document, such as #/$defs/name"
         yield SchemaFault(
             Problem.of(path + "/$ref", "reference", expected), is_no_public_address(ref)
         )
