@@ -55,7 +55,7 @@ def past_run(
             return PastRun(fault=fault)
     counted = (dead_letter.run.steps, dead_letter.run.tool_calls) if dead_letter.run else (0, 0)
     if missing := reading.chain.ended_otherwise(*counted):
-        return PastRun(fault=f"its letter counts {missing}")
+        return PastRun(fault=f"its dead letter counts {missing}")
     resumed = reading.resumed(dead_letter.request_id or "")
     return PastRun(resumed, effects_of(resumed, below, deliveries))
 
