@@ -171,7 +171,9 @@ def remedy(  # noqa: C901, PLR0912 - one arm for each cause
             return "Correct name and version, or deploy workers that have the contract."
         case causes.HostileSchema() if _is_no_schema(cause):
             return "Correct the schema."
-        case causes.HostileSchema() | causes.UnsupportedSchema():
+        case causes.HostileSchema() | causes.UnsupportedSchema(dialect=causes.ANY_DIALECT):
+            return "Change the schema: it is refused with every profile."
+        case causes.UnsupportedSchema():
             return "Simplify the schema, or ask another profile."
         case causes.UnknownProfile():
             return "Correct the name, or add the profile to the workers' settings."

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from answerbus.cause import Rejected
+from answerbus.cause import ANY_DIALECT, HostileSchema, Rejected, UnsupportedSchema
 from answerbus.dead_letter import Cause, DeadLetter
 from answerbus.envelope import Undecodable, decode
-from answerbus.failure import Failure, Malformed, Throttled, Unavailable, Unknown
+from answerbus.failure import Failure, Malformed, Problem, Throttled, Unavailable, Unknown
 from answerbus.outcome import RetryRequest
 from services.operators.explain import cause_text, failure_text, remedy
 
+TOO_DEEP = Problem.of("/a", "depth", "at most 32 levels")
 EXAMPLES = sorted((Path(__file__).parents[3] / "contracts/examples").rglob("*.json"))
 
 
@@ -29,6 +30,18 @@ def test_every_cause_has_a_sentence_and_something_to_do(cause: Cause) -> None:
     assert len(cause_text(cause)) > 20
     assert "\n" not in cause_text(cause)
     assert remedy(cause).endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("cause", "may_help"),
+    [
+        (HostileSchema(problems=(TOO_DEEP,)), False),
+        (UnsupportedSchema(dialect=ANY_DIALECT, problems=(TOO_DEEP,)), False),
+        (UnsupportedSchema(dialect="openai", problems=(TOO_DEEP,)), True),
+    ],
+)
+def test_another_profile_is_named_only_where_it_may_help(cause: Cause, *, may_help: bool) -> None:
+    assert ("another profile" in remedy(cause)) == may_help
 
 
 def test_causes_differ_in_words() -> None:
