@@ -90,6 +90,10 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
         (answer({"error": {"message": SECRET}}, 401),),
         "{url} refuses the key: put a valid one where `api_key_env` or `api_key_file` points",
     ),
+    "a bad key with xAI's status": (
+        (answer({"code": "invalid", "error": "Incorrect API key provided: x***"}, 400),),
+        "{url} refuses the key: put a valid one where `api_key_env` or `api_key_file` points",
+    ),
     "an unknown model": (
         (OTHERS, NOT_FOUND),
         "{url} has no model 'm': set `model` to " + SHOWN + " or one of 2 more",

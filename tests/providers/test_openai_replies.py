@@ -211,6 +211,25 @@ ERRORS: list[tuple[int, Any, Reply]] = [
     (400, {"object": "error", "type": "BadRequest"}, Rejected("request", 400, "BadRequest")),
     (400, {"error": {"code": "unsupported_parameter", "param": "max_tokens"}},
      Rejected("profile", 400, "unsupported_parameter")),
+    *(
+        (status, {"error": {"code": code, "type": kind}}, Rejected("profile", status, code))
+        for status, kind, code in (
+            (400, "invalid_request_error", "unknown_parameter"),
+            (400, "invalid_request_error", "unrecognized_request_argument"),
+            (400, "invalid_request_error", "model_decommissioned"),
+            *((429, "billing_error", f"{whose}_limit_exceeded") for whose in
+              ("organization_spend", "project_spend", "organization_usage")),
+            (429, "billing_error", "credit_balance_exhausted"),
+        )
+    ),
+    *(
+        (status, {"error": {"type": "budget_exceeded", "code": str(status)}},
+         Rejected("profile", status, "budget_exceeded"))
+        for status in (400, 429)
+    ),
+    (400, {"code": "Client specified an invalid argument",
+           "error": "Incorrect API key provided: xa***9. You can obtain an API key from …"},
+     Rejected("profile", 400, "invalid_api_key")),
     (400, {"error": {"code": "content_filter"}},
      Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
     *(
@@ -241,7 +260,8 @@ ERRORS: list[tuple[int, Any, Reply]] = [
     (418, {}, Unavailable(418, ran=True)),
     (429, [{"error": {"code": "insufficient_quota"}}],
      Rejected("profile", 429, "insufficient_quota")),
-    (429, {"error": {"type": "insufficient_quota", "code": "1"}}, Rejected("profile", 429, "1")),
+    (429, {"error": {"type": "insufficient_quota", "code": "1"}},
+     Rejected("profile", 429, "insufficient_quota")),
     (500, {"error": {"code": "insufficient_quota"}}, Unavailable(500, ran=True)),
     (503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
      Unavailable(503, ran=False)),

@@ -47,22 +47,20 @@ _FLAGGED = "Invalid prompt: your prompt was flagged"  # others call a malformed 
 PROFILE_CODES = {
     # Money is gone, the key is bad, or the profile names what this model does not know. With any
     # 4xx: the next request would fare no better.
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "account_deactivated",
-    "invalid_api_key",
-    "model_not_found",
-    "unsupported_parameter",
-    "unsupported_value",
+    *("insufficient_quota", "credit_balance_exhausted", "billing_hard_limit_reached"),
+    *("organization_spend_limit_exceeded", "project_spend_limit_exceeded"),
+    *("organization_usage_limit_exceeded", "billing_not_active", "account_deactivated"),
+    "budget_exceeded",  # of the key, at a LiteLLM proxy
+    *("invalid_api_key", "model_not_found", "model_decommissioned"),
+    *("unsupported_parameter", "unsupported_value"),
+    *("unknown_parameter", "unrecognized_request_argument"),
 }
-
-
 # One request asks for more tokens than a minute allows: only this request is refused, and always.
 _REQUEST_TOO_LARGE = "request_too_large"
 _OVER_THE_MINUTE = "Request too large for"
 _UNFIT = "json_validate_failed"  # Groq's 400 where its model wrote what breaks the schema
 _FULL = (498, "capacity_exceeded")  # of Groq's flex tier, which has not worked then
+_BAD_KEY = "Incorrect API key provided"  # xAI's 400, which has no code
 _LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
 # How the answer to `json_schema` begins, which has no code; other messages quote the schema.
 _NO_SCHEMAS = re.compile(
@@ -112,6 +110,8 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
     if status in {400, 403} and is_filtered:
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
+    if status == 400 and _message(document).startswith(_BAD_KEY):
+        return Rejected("profile", status, "invalid_api_key")
     if status == 400 and _UNFIT in codes:
         return NoAnswer(status, CallFacts(request_id=_request_id(headers)))
     if status == 400 and _NO_SCHEMAS.match(_words(document)):
@@ -217,7 +217,7 @@ def _is_flagged(document: Any) -> bool:
 
 def _message(document: Any) -> str:
     match document:
-        case {"error": {"message": str(words)}}:
+        case {"error": {"message": str(words)} | str(words)}:
             return words
         case _:
             return ""

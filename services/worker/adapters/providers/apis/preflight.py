@@ -73,7 +73,7 @@ def check_listing(reply: Reply, api: Api) -> NotReady | Unhealthy | None:
         case Rejected(status=401) if credential:
             advice = "correct `audience`, or give its identity the right to call models"
             return NotReady(f"{url} refuses the token of the credential `{credential}`: {advice}")
-        case Rejected(status=401) | Rejected(code="API_KEY_INVALID"):
+        case Rejected(status=401) | Rejected(code="API_KEY_INVALID" | "invalid_api_key"):
             places = "`api_key_env` or `api_key_file`"
             return NotReady(f"{url} refuses the key: put a valid one where {places} points")
         case Rejected(scope="profile", status=402 | 429):

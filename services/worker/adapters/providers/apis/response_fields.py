@@ -136,8 +136,9 @@ def parse_status(
     code = codes[0] if codes else None
     if status // 100 == 3 or status in _PROFILE_STATUSES:  # a redirect says: wrong base_url
         return Rejected("profile", status, code)
-    if status // 100 == 4 and not set(codes).isdisjoint(profile_codes):
-        return Rejected("profile", status, code)
+    named = next((code for code in codes if code in profile_codes), None)
+    if status // 100 == 4 and named:
+        return Rejected("profile", status, named)
     if status in _REQUEST_STATUSES:
         return Rejected("request", status, code)
     if status == 429 or (status in _OVERLOADED_STATUSES and wait_s is not None):
