@@ -74,6 +74,17 @@ def body(*pieces: Any, **rest: Any) -> dict[str, Any]:
     }
 
 
+def phased(*messages: tuple[str | None, str]) -> dict[str, Any]:
+    """A message in each phase, as models from gpt-5.3-codex on write them."""
+    return {
+        "status": "completed",
+        "output": [
+            {"type": "message", "phase": phase, "content": [text(words)]}
+            for phase, words in messages
+        ],
+    }
+
+
 def text(reply: Any) -> dict[str, Any]:
     return {"type": "output_text", "text": reply}
 
@@ -114,6 +125,9 @@ ANSWERS: list[tuple[Any, Reply]] = [
         {"status": "completed", "output": [{"type": "reasoning", "content": [text("hm")]}]},
         no_answer(),
     ),
+    (phased(("commentary", "I look."), ("final_answer", "hi")), Answered("hi", facts())),
+    (phased(("commentary", "{}"), (None, "hi")), Answered("hi", facts())),
+    (phased(("commentary", "I look.")), no_answer()),
     ({"status": "completed", "output": ["hi", None]}, no_answer()),
     ({"status": "completed", "output": "hi"}, no_answer()),
     (body(text("hi"), status="in_progress"), broken_off("in_progress")),

@@ -37,6 +37,7 @@ _POLICIES = {
     *("invalid_prompt", "bio_policy", "misalignment_policy_violation"),
     "image_content_policy_violation",
 }
+_ANSWERING = (None, "final_answer")  # phases; models comment on their work in others
 _FILTERED = "the provider's filter stopped the answer"
 
 
@@ -89,7 +90,7 @@ def _completed(output: Any, facts: CallFacts, status: int) -> Reply:
     pieces = [
         piece
         for item in _listed(output)
-        if item.get("type") == "message"
+        if item.get("type") == "message" and item.get("phase") in _ANSWERING
         for piece in _listed(item.get("content"))
     ]
     for piece in pieces:
@@ -98,7 +99,7 @@ def _completed(output: Any, facts: CallFacts, status: int) -> Reply:
             return Refused(clip(refusal, REASON_BYTES_MAX), facts)
     texts = [piece["text"] for piece in pieces if isinstance(piece.get("text"), str)]
     if not texts:
-        return NoAnswer(status, facts)  # a tool call, or thoughts alone
+        return NoAnswer(status, facts)  # a tool call, thoughts or commentary alone
     return Answered("".join(texts), facts)
 
 
