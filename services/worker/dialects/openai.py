@@ -1,5 +1,9 @@
 """The dialect `openai`: the strict subset of OpenAI and of servers compatible with it."""
 
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
 from services.worker.dialects.compiler.parsing.bounds import NUMBER_BOUNDS
 from services.worker.dialects.compiler.patterns import portable
 from services.worker.dialects.compiler.shapes.measure import names_in, schemas_in, values_in
@@ -14,6 +18,8 @@ PROPERTIES_MAX = 5_000
 LEVELS_MAX = 10  # of objects in objects; a reference starts again at 0
 NAME_CHARS_MAX = 120_000  # of property names, definition names and enum values together
 ENUM_VALUES_MAX = 1_000
+ENUM_CHARS_MAX = 15_000  # of one enum of texts with more values than
+ENUM_SHORT = 250
 
 
 def excess(schema: JsonObject) -> str | None:
@@ -33,9 +39,16 @@ def excess(schema: JsonObject) -> str | None:
     return None
 
 
+def is_long_enum(values: Sequence[JsonValue]) -> bool:
+    """Whether the provider refuses a schema with this list of values to choose from."""
+    texts = [value for value in values if isinstance(value, str)]
+    return len(texts) > ENUM_SHORT and sum(map(len, texts)) > ENUM_CHARS_MAX
+
+
 RULES = Rules(
     dialect=DIALECT,
     excess=excess,
+    is_long_enum=is_long_enum,
     formats=frozenset(
         ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"]
     ),

@@ -401,6 +401,21 @@ def test_limits_are_met_exactly() -> None:
     wire({"type": "object", "properties": {"x": {"type": "null"}}, "required": anything})
 
 
+@pytest.mark.parametrize(("values", "chars", "is_sent"), [(250, 61, True), (251, 60, False)])
+def test_a_choice_that_is_too_long_to_list_is_checked_after(
+    values: int, chars: int, is_sent: bool
+) -> None:
+    """The provider refuses more than 250 texts that have more than 15,000 characters."""
+    texts = [f"{n:0{chars}}" for n in range(values)]
+    found = wire({"description": "A colour.", "enum": texts})
+
+    whole: Any = found.schema
+    answer = whole["properties"]["answer"]
+    assert (answer.get("enum") == texts, not found.notes) == (is_sent, is_sent)
+    assert answer["description"].startswith("A colour.")
+    assert all(text in str(answer) for text in texts)
+
+
 @pytest.mark.parametrize("name", ["a.b", "x" * 128, "..."])
 def test_names_are_those_a_provider_takes(name: str) -> None:
     compiled = wire({"type": "null"}, name=name)

@@ -63,6 +63,9 @@ def _choice(values: list[JsonValue], rules: Rules) -> Plain:
     if "number" in names and "integer" in names:
         names.remove("integer")
     kind = names[0] if len(names) == 1 else names
+    if rules.is_long_enum(values):
+        listed = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+        return Plain({"type": kind, "description": f"One of {listed}"})
     return Plain({"type": kind, "enum": values}, any_case=rules.any_case)
 
 

@@ -1,8 +1,10 @@
 """The rules that a dialect can have enforced; others are noted, and checked later."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
+
+from pydantic import JsonValue
 
 from services.worker.dialects.compiler.shapes.shape import JsonObject
 
@@ -11,6 +13,10 @@ ALL_SCALARS = frozenset(["string", "number", "boolean", "null"])
 
 def no_excess(_schema: JsonObject) -> str | None:
     return None
+
+
+def no_limit(_values: Sequence[JsonValue]) -> bool:
+    return False
 
 
 def no_pattern(_pattern: str) -> str | None:
@@ -25,7 +31,7 @@ class Rules:
     `pattern` writes a pattern as the provider takes it, None for one that it does not.
     `integer_bounds` and `number_bounds` are keywords; so are `text_lengths` and `list_sizes`, with
     the largest number that each may have. `enum_types` are the types that values to choose from may
-    be of.
+    be of, and `is_long_enum` says of which the provider takes no such list.
     `one_text_rule`: a text has a pattern, or a format, or lengths.
     `verbatim`: an answer is written as it is meant: free-form values as any JSON, members without a
     name of their own beside the others. Else such travel as JSON text. Such a provider has room
@@ -52,6 +58,7 @@ class Rules:
     list_sizes: Mapping[str, int] = field(default_factory=dict)
     one_text_rule: bool = False
     enum_types: frozenset[str] = ALL_SCALARS
+    is_long_enum: Callable[[Sequence[JsonValue]], bool] = no_limit
     verbatim: bool = False
     integer_max: int | None = None
     open_name_chars_max: int = 0
