@@ -146,6 +146,17 @@ ERRORS: list[tuple[int, Any, Reply]] = [
      Rejected("profile", 429, "RESOURCE_EXHAUSTED")),
     (429, quota(quotaId="GenerateRequestsPerMinutePerProject", quotaValue="0"),
      Rejected("profile", 429, "RESOURCE_EXHAUSTED")),
+    *(
+        (429, {"error": {"message": words, "status": "RESOURCE_EXHAUSTED"}},
+         Rejected("profile", 429, "RESOURCE_EXHAUSTED"))
+        for words in (
+            "Your billing account has exceeded its monthly spending cap. Please go to AI Studio",
+            "Your project has exceeded its monthly spending cap. Please go to AI Studio",
+            "Your prepayment credits are depleted. Please go to AI Studio",
+        )
+    ),
+    (429, {"error": {"message": "Resource has been exhausted", "status": "RESOURCE_EXHAUSTED"}},
+     Throttled(None)),
     (400, {"error": {"message": "JSON mode is not enabled for models/m"}},
      Rejected("profile", 400, "no_structured_output")),
     (400, {"error": {"message": "response_json_schema.properties[JSON mode is not enabled]: no",

@@ -60,6 +60,11 @@ _PROFILE_CODES = {
     "SERVICE_DISABLED",
 }
 _NO_JSON_MODE = re.compile(r"json mode is not enabled", re.IGNORECASE)
+# The only sign of it: no detail tells a limit of spending from one of a minute.
+_NO_MONEY = re.compile(
+    r"Your (?:billing account|project) has exceeded its monthly spending cap"
+    r"|Your prepayment credits are depleted"
+)
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
 
@@ -102,10 +107,12 @@ def _read_error(
         )
         if code
     )
-    words = error.get("message")
-    if status == 400 and isinstance(words, str) and _NO_JSON_MODE.match(words):
+    message = error.get("message")
+    words = message if isinstance(message, str) else ""
+    if status == 400 and _NO_JSON_MODE.match(words):
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
-    if status == 429 and any(map(_is_for_long, _violations(details))):
+    is_for_long = any(map(_is_for_long, _violations(details))) or _NO_MONEY.match(words)
+    if status == 429 and is_for_long:
         return Rejected("profile", status, codes[0] if codes else None)
     told_s = retry_after_s(headers, now)
     return parse_status(
