@@ -158,6 +158,8 @@ NO_ON_DEMAND = "The provided model doesn't support on-demand throughput."
     ("reply", "expected"),
     [
         (said(403, "ExpiredTokenException"), Rejected("profile", 403, "ExpiredTokenException")),
+        (said(400, "RequestExpired"), Rejected("profile", 400, "RequestExpired")),
+        (said(400, "NotAuthorized"), Rejected("profile", 400, "NotAuthorized")),
         (said(400, "ValidationException"), Rejected("request", 400, "ValidationException")),
         (
             said(400, "ValidationException", INVALID),

@@ -55,6 +55,7 @@ _NO_MODEL_HERE = re.compile(
 _PROFILE_CODES = {
     *("AccessDeniedException", "ExpiredTokenException", "IncompleteSignature"),
     *("InvalidSignatureException", "ResourceNotFoundException", "UnrecognizedClientException"),
+    *("NotAuthorized", "RequestExpired"),
 }
 _REMEDIES = {
     "AccessDeniedException": (
