@@ -183,6 +183,16 @@ def test_every_failure_inside_of_http_200_has_its_reply() -> None:
     assert replies == FAILURES
 
 
+def test_a_response_repeats_the_schema_and_is_read() -> None:
+    """One of the largest: members with short names, each of which may be null."""
+    members = {f"m{number}": {"type": ["string", "null"]} for number in range(2_700)}
+    schema = {"type": "object", "properties": members, "required": [*members]}
+    form = {"type": "json_schema", "name": "answer", "strict": True, "schema": schema}
+    document = json.dumps(body(text("hi"), text={"format": form}), indent=2).encode()
+
+    assert parse_response(200, {}, document, 77) == Answered("hi", facts())
+
+
 def test_usage_and_names_are_believed_only_where_they_can_be_true() -> None:
     counts = {
         "input_tokens": 9,

@@ -32,6 +32,7 @@ from services.worker.core.attempt.reply import (
 )
 
 Members = Mapping[Any, Any]  # of a JSON object
+VALUES_MAX = 30_000  # of a response, which repeats the schema that was asked for
 
 _POLICIES = {
     *("invalid_prompt", "bio_policy", "misalignment_policy_violation"),
@@ -43,7 +44,7 @@ _FILTERED = "the provider's filter stopped the answer"
 
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
-    document = json_in(body)
+    document = json_in(body, VALUES_MAX)
     match document:
         case {"status": str(state), **response}:
             pass

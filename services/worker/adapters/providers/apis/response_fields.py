@@ -20,6 +20,8 @@ REPLY_VALUES_MAX = 10_000  # JSON values of a response; the longest answer is on
 FAST_BYTES_MAX = 64 * 1024  # of what is read with all its digits
 DIGITS_MAX = 32  # of a number in a longer one
 TOKENS_MAX = 1_000_000_000  # of one call; a larger count is nonsense and would ruin an account
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * (DIGITS_MAX + 1)
 _NAME = re.compile(r"[\x21-\x7e]{1,128}")  # models, ids and stop reasons as the audit keeps them
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")  # or a whole one
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -40,7 +42,7 @@ def json_in(body: bytes, values_max: int = REPLY_VALUES_MAX) -> Any:
     """
     if has_more_values(body, values_max):
         return None
-    if len(body) > FAST_BYTES_MAX:
+    if len(body) > FAST_BYTES_MAX and _LONG_NUMBER in body.translate(_DIGITS):
         return _read_slowly(body)
     try:
         return from_json(body)
