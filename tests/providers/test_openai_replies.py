@@ -266,6 +266,11 @@ ERRORS: list[tuple[int, Any, Reply]] = [
     (503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
      Unavailable(503, ran=False)),
     (503, {"error": {"code": 503, "type": "server_error"}}, Unavailable(503, ran=True)),
+    *(
+        (503, {"error": {"code": code, "type": "service_unavailable_error"}}, Throttled(None))
+        for code in ("server_is_overloaded", "slow_down")
+    ),
+    (500, {"error": {"code": "slow_down"}}, Unavailable(500, ran=True)),
 ]  # fmt: skip
 
 

@@ -59,7 +59,8 @@ PROFILE_CODES = {
 _REQUEST_TOO_LARGE = "request_too_large"
 _OVER_THE_MINUTE = "Request too large for"
 _UNFIT = "json_validate_failed"  # Groq's 400 where its model wrote what breaks the schema
-_FULL = (498, "capacity_exceeded")  # of Groq's flex tier, which has not worked then
+# There is no room for a call now: of Groq's flex tier, and of OpenAI's models.
+_FULL = {(498, "capacity_exceeded"), (503, "server_is_overloaded"), (503, "slow_down")}
 _BAD_KEY = "Incorrect API key provided"  # xAI's 400, which has no code
 _LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
 # How the answer to `json_schema` begins, which has no code; other messages quote the schema.
@@ -119,7 +120,7 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
     if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
     wait_s = retry_after_s(headers, now)
-    if status == _FULL[0] and _FULL[1] in codes:
+    if any((status, code) in _FULL for code in codes):
         return Throttled(wait_s)
     if status == 503 and wait_s is None and _LOADING in codes:
         return Unavailable(status, ran=False)
