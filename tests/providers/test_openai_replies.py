@@ -244,6 +244,10 @@ ERRORS: list[tuple[int, Any, Reply]] = [
     (403, {"error": {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "a…"}}},
      Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
     (403, {"error": {"code": 403, "metadata": {"reasons": []}}}, Rejected("profile", 403, None)),
+    (400, {"error": {"message": "Invalid service_tier argument: The requested service tier is not "
+                     "allowed for this project.", "type": "invalid_request_error",
+                     "param": "service_tier"}},
+     Rejected("profile", 400, "service_tier_not_allowed")),
     (400, {"error": {"message": "'response_format' of type 'json_schema' is not supported with "
                      "this model.", "param": "response_format"}},
      Rejected("profile", 400, "no_structured_output")),

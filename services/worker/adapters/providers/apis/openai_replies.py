@@ -62,6 +62,7 @@ _UNFIT = "json_validate_failed"  # Groq's 400 where its model wrote what breaks 
 # There is no room for a call now: of Groq's flex tier, and of OpenAI's models.
 _FULL = {(498, "capacity_exceeded"), (503, "server_is_overloaded"), (503, "slow_down")}
 _BAD_KEY = "Incorrect API key provided"  # xAI's 400, which has no code
+_NO_TIER = "service_tier_not_allowed"
 _LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
 # How the answer to `json_schema` begins, which has no code; other messages quote the schema.
 _NO_SCHEMAS = re.compile(
@@ -111,12 +112,10 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
     if status in {400, 403} and is_filtered:
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
-    if status == 400 and _message(document).startswith(_BAD_KEY):
-        return Rejected("profile", status, "invalid_api_key")
     if status == 400 and _UNFIT in codes:
         return NoAnswer(status, CallFacts(request_id=_request_id(headers)))
-    if status == 400 and _NO_SCHEMAS.match(_words(document)):
-        return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
+    if status == 400 and (code := _code_of_profile(document)) is not None:
+        return Rejected("profile", status, code)
     if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
     wait_s = retry_after_s(headers, now)
@@ -125,6 +124,16 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
     if status == 503 and wait_s is None and _LOADING in codes:
         return Unavailable(status, ran=False)
     return parse_status(status, codes, wait_s, PROFILE_CODES)
+
+
+def _code_of_profile(document: Any) -> str | None:
+    """Our word for what no request of the profile gets, where a 400 has no code for it."""
+    words, param = _message(document), _param(document)
+    if words.startswith(_BAD_KEY):
+        return "invalid_api_key"
+    if param in {"response_format", "text.format"} and _NO_SCHEMAS.match(words):
+        return NO_STRUCTURED_OUTPUT
+    return _NO_TIER if param == "service_tier" else None  # one that the project does not allow
 
 
 def _facts(document: Members, finish: object, headers: Mapping[str, str]) -> CallFacts:
@@ -224,11 +233,11 @@ def _message(document: Any) -> str:
             return ""
 
 
-def _words(document: Any) -> str:
-    """What an error says in prose, which stays here."""
+def _param(document: Any) -> str:
+    """The parameter that an error is about."""
     match document:
-        case {"error": {"message": str(words), "param": "response_format" | "text.format"}}:
-            return words
+        case {"error": {"param": str(name)}}:
+            return name
         case _:
             return ""
 
