@@ -70,7 +70,7 @@ _GROQ: dict[str, Json] = {"usage": {"queue_time": 0.1}, "x_groq": {"id": "req_1"
 GROQ = ServerKind(
     _replied("{}", "stop", {"reasoning": "so"}, {"logprobs": None}, **_GROQ),
     _replied("{", "length", {}, {"logprobs": None}, **_GROQ),
-    {"error": {"message": "no", "type": "invalid_request_error", "code": "context_length_exceeded"}},
+    {"error": {"message": "no", "type": "invalid_request_error", "code": "string_too_long"}},
     {"owned_by": "x", "active": True, "context_window": 131_072},
 )
 _VLLM: Json = {"logprobs": None, "stop_reason": None, "token_ids": None}
