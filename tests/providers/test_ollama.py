@@ -93,6 +93,14 @@ STATUSES: list[tuple[Script, Reply]] = [
         answer({"error": "model requires more system memory (9 GiB) than is available"}, 500),
         Rejected("profile", 500, "out_of_memory"),
     ),
+    (
+        answer({"error": "you (me) have reached your weekly usage limit, upgrade …"}, 429),
+        Rejected("profile", 429, "usage_limit_reached"),
+    ),
+    (
+        answer({"error": "you (me) have reached your session usage limit, upgrade …"}, 429),
+        Throttled(None),
+    ),
     (answer({"error": "llama runner process has terminated"}, 500), Unavailable(500, ran=True)),
     (answer(b"\xff", 500), Unavailable(500, ran=True)),
     (answer(b"[" * 100_000, 429), Throttled(None)),

@@ -44,6 +44,7 @@ _FINISHED = ("stop", None)  # older servers say no reason
 _PROFILE_WORDS = {
     "does not support": "unsupported_by_model",
     "requires more system memory": "out_of_memory",
+    "reached your weekly usage limit": "usage_limit_reached",  # of Ollama's cloud
 }
 _QUEUE_IS_FULL = "server busy"
 
