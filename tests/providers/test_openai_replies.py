@@ -66,7 +66,10 @@ ANSWERS: list[tuple[Any, Reply]] = [
     (body({"content": "x"}, "content_filter"),
      Refused(FILTERED, facts("content_filter"), "content_filter")),
     (body(None, "content_filter: SAFETY"), Refused(FILTERED, facts(None), "content_filter")),
+    (body({"content": "half"}, "sensitive"),
+     Refused(FILTERED, facts("sensitive"), "content_filter")),
     (body({"content": "half"}, "error"), broken_off("error")),
+    (body({"content": "half"}, "network_error"), broken_off("network_error")),
     (body({"content": None}, "tool_calls"), no_answer("tool_calls")),
     (body({"content": None}), no_answer()),
     (body({"content": "", "tool_calls": [{"function": {"name": "f"}}]}, "tool_calls"),
@@ -235,7 +238,7 @@ ERRORS: list[tuple[int, Any, Reply]] = [
     *(
         (400, {"error": {"code": code, "message": "Invalid prompt: your prompt was flagged…"}},
          Refused("the provider's filter stopped the request", CallFacts(), "content_filter"))
-        for code in ("invalid_prompt", "bio_policy", "cyber_policy")
+        for code in ("invalid_prompt", "bio_policy", "cyber_policy", "data_inspection_failed")
     ),
     (400, {"error": {"code": "invalid_prompt", "message": "Invalid Responses API request"}},
      Rejected("request", 400, "invalid_prompt")),

@@ -34,14 +34,18 @@ from services.worker.core.attempt.reply import (
 
 Members = Mapping[Any, Any]  # of a JSON object
 
-# Compatible servers pass on the words of what they are in front of (Gemini, Mistral, proxies).
+# Compatible servers pass on the words of what they are in front of (Gemini, Mistral, GLM, proxies).
 _CUT = {"length", "max_tokens", "model_length"}
-_FILTERED = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"}
-_BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}
+_FILTERED = {
+    *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
+    "sensitive",
+}
+_BROKEN_OFF = {"error", "abort", "insufficient_system_resource", "network_error"}
 
 _FILTER_CODES = {
     *("content_filter", "content_policy_violation", "moderation_blocked"),
     *("bio_policy", "cyber_policy", "misalignment_policy_violation"),
+    "data_inspection_failed",  # of Qwen, at its maker's
 }
 _FLAGGED = "Invalid prompt: your prompt was flagged"  # others call a malformed one `invalid_prompt`
 PROFILE_CODES = {
