@@ -23,6 +23,7 @@ READY: dict[str, tuple[tuple[Script, ...], dict[str, Any]]] = {
     "an old server says no capabilities": ((answer({"details": {}}), version("0.5.0")), {}),
     "a release candidate": ((SHOWN, version("0.5.0-rc1")), {}),
     "an odd version": ((SHOWN, version("main")), {}),
+    "built from source": ((SHOWN, version("0.0.0")), {}),
     "no version": ((SHOWN, answer({}, 404)), {}),
     "an old server, and nothing to enforce": ((SHOWN,), {"native": False}),
     "another name is fine": ((NOT_FOUND, version("0.9.1")), {"check_model": False}),

@@ -182,6 +182,12 @@ class OllamaApi:
 
 
 def _is_before(version: str, first: tuple[int, ...]) -> bool:
-    """Whether a version is surely older; what cannot be read is not."""
+    """Whether a version is surely older; what cannot be read is not.
+
+    Nor is 0.0.0, which a server says that was built from source.
+    """
     parts = version.split("-", maxsplit=1)[0].split(".")[: len(first)]
-    return all(part.isdecimal() for part in parts) and tuple(map(int, parts)) < first
+    if not all(part.isdecimal() for part in parts):
+        return False
+    numbers = tuple(map(int, parts))
+    return any(numbers) and numbers < first
