@@ -74,8 +74,14 @@ class Agents:
         return None if version is None else self._known.get((ref.name, version))
 
     def current_policy(self, agent: AgentId, tool: str) -> ToolPolicy | None:
-        """The current settings of the tool, where they hold for open runs."""
-        known = self._known.get((agent.name, agent.version))
+        """The current settings of the tool, where they hold for open runs.
+
+        Where the version that a run began with is no more, they are those of the newest.
+        """
+        newest = self._newest.get(agent.name, agent.version)
+        known = self._known.get((agent.name, agent.version)) or self._known.get(
+            (agent.name, newest)
+        )
         return known.policies.get(tool) if known and known.policy_for_open_runs else None
 
     def with_budget(self, request: Request) -> Request:

@@ -126,6 +126,22 @@ def test_a_policy_guards_the_card_of_its_tool_and_holds_for_open_runs_if_said_so
     assert kept.digests != now.digests
 
 
+def test_a_policy_of_the_next_version_of_an_agent_holds_for_open_runs_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run of a version that is no more had the policy that it began with alone."""
+    ref = AgentId(name="support", version=1, digest=ONE)
+    update = {"version": 2, "policy_for_open_runs": True}
+    second = with_policy(otherwise="deny").model_copy(update=update)
+
+    now = known_agents({"support": second})
+    assert now.current_policy(ref, "orders.refund") == ToolPolicy(otherwise="deny")
+    first = with_policy(otherwise="ask")
+    monkeypatch.setattr(agents, "installed_agents", lambda: {"support": first})
+    both = known_agents({"support": second})
+    assert both.current_policy(ref, "orders.refund") is None, "it is still there, and does not"
+
+
 @pytest.mark.parametrize(
     ("cents", "untrusted_read", "verdict"),
     [(5_000, False, "allow"), (5_001, False, "ask"), (5_000, True, "deny"), (5_001, True, "deny")],
