@@ -251,6 +251,21 @@ async def test_no_worker_starts_in_the_middle_of_a_move(bus: Bus, tmp_path: Path
     bus.start_worker(settings(bus))
 
 
+async def test_a_group_that_has_read_nothing_moves_nothing(bus: Bus) -> None:
+    """All requests would be unread for it, also those whose ids are forgotten."""
+    worker = bus.start_worker(settings(bus))
+    await bus.publish(bodies("r", 4))
+    await bus.terminals(4)
+    worker.terminate()
+    command = ("topics", "move", "--partitions", "7", "--json")
+    refused = await answerbus(bus.bootstrap, bus.prefix, *command, group_id="acme.other")
+
+    assert refused.code == 3
+    assert "are of the consumer group" in refused.err
+    assert "and the settings name acme.other" in refused.err
+    assert (done := await moved(bus, 7)).code == 0, done.err
+
+
 async def test_a_cancellation_is_applied_before_a_move_and_not_again_after_it(bus: Bus) -> None:
     await create_topics(bus, topics=RUN_TOPICS)
     config = settings(bus)

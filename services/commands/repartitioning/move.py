@@ -94,6 +94,7 @@ async def move(
     members, committed = await _group(bus, group_id)
     found = (
         _members_text(group_id, members),
+        _group_text(group_id, agreement.lanes),
         await hidden_runs(bus, RUN_TOPICS, "worker"),  # they would stay behind
         await _open_runs_text(bus, now()),
         # In the middle of a move no worker can read them.
@@ -277,6 +278,18 @@ def _members_text(group_id: str, members: int) -> str | None:
     return (
         f"The group {group_id} has {count_text(members, 'member')}: stop all workers first. One "
         "that was killed leaves when its session ends, after `kafka.session_timeout_ms`."
+    )
+
+
+def _group_text(group_id: str, lanes: Lanes) -> str | None:
+    """Of another group than theirs, how far lanes have read is not known: all would be unread."""
+    others = sorted({lane.group for lane in lanes.values() if lane.group} - {group_id})
+    if not others:
+        return None
+    return (
+        f"The lanes are of the consumer group {others[0]}, and the settings name {group_id}: run "
+        "the same with that `kafka.group_id`, or start workers of the new group once and stop "
+        "them. Nothing was moved."
     )
 
 

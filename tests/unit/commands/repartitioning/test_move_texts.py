@@ -1,7 +1,10 @@
 """`answerbus topics move` counts the workers that must be stopped first."""
 
+from datetime import UTC, datetime
+
 import pytest
 
+from answerbus.private.ledger import LaneRecord
 from services.commands.repartitioning import move
 
 
@@ -11,3 +14,13 @@ def test_workers_that_are_there_are_counted(members: int, said: str) -> None:
 
     assert text is not None
     assert text.startswith(f"The group acme.worker has {said}: stop all workers first.")
+
+
+@pytest.mark.parametrize("group", [None, "acme.worker", "acme.other"])
+def test_a_group_that_is_not_that_of_the_lanes_is_named(group: str | None) -> None:
+    at = datetime(2026, 11, 21, tzinfo=UTC)
+    lane = LaneRecord(partitions=4, openings_without_progress=0, worker="w-1", group=group, at=at)
+    text = move._group_text("acme.worker", {0: lane})
+
+    found = "of the consumer group acme.other, and the settings name acme.worker"
+    assert (found in (text or "")) == (group == "acme.other")
