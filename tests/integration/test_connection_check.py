@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from answerbus.client import BusRefused, Client
+from infra.kafka import start_broker
+from infra.ports import LOOPBACK, free_ports
 from tests.integration.bus import ANSWERED, Bus, create_topics
 from tests.integration.certificates import Authority
 from tests.integration.forked import command
@@ -360,3 +362,19 @@ async def test_the_doctor_names_a_missing_right_to_the_group(secured: Secured, b
 
     assert code == 1
     assert f"no right to the consumer group {bus.prefix}.worker" in out
+
+
+async def test_brokers_that_are_not_where_they_say_are_named(tmp_path: Path) -> None:
+    """As from outside of a container network; `bootstrap_servers` is right."""
+    port, nowhere = free_ports(2)
+    away = f"{LOOPBACK}:{nowhere}"
+    properties = {"advertised.listeners": f"PLAINTEXT://{away}"}
+    with start_broker(tmp_path / "kafka", port, properties) as broker:
+        at = broker.bootstrap_servers
+        reported = await said(Bus(at, "away", 1, tmp_path), "watch")
+
+    cause = f"{at} answers and names the brokers' addresses, and none can be reached ({away})"
+    remedy = (
+        "correct advertised.listeners of the brokers, or see why this machine cannot reach them"
+    )
+    assert reported == refused(at, cause, remedy)

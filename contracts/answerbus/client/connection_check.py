@@ -40,7 +40,10 @@ _FAILURES = (OSError, EOFError, KafkaError, ValueError)  # of a step; TimeoutErr
 async def diagnosis_at(
     servers: str | Sequence[str], options: Mapping[str, Any], names: OptionNames
 ) -> Diagnosis | None:
-    """Why none of the servers lets us in; None if none answers, or one does let us in."""
+    """Why none of the servers lets us in, or sends us to a broker that takes connections.
+
+    None if none answers, or one does so.
+    """
     found = None
     for host, port, _ in collect_hosts(servers, randomize=False):
         try:
@@ -52,8 +55,31 @@ async def diagnosis_at(
         except _FAILURES as error:
             found = found or await _Step(host, port, options, names).refusal(error)
         else:
-            return None
+            return await _sent_astray(f"{host}:{port}", metadata.brokers)
     return found
+
+
+async def _sent_astray(server: str, brokers: Sequence[Sequence[Any]]) -> Diagnosis | None:
+    """Whether no broker can be reached where the brokers say that they are."""
+    addresses = sorted({(host, port) for _node, host, port, *_rack in brokers})
+    reached = await asyncio.gather(*(_takes_connections(*address) for address in addresses))
+    if any(reached) or not addresses:
+        return None
+    named = ", ".join(f"{host}:{port}" for host, port in addresses)
+    return Diagnosis(
+        f"{server} answers and names the brokers' addresses, and none can be reached ({named})",
+        "correct advertised.listeners of the brokers, or see why this machine cannot reach them",
+    )
+
+
+async def _takes_connections(host: str, port: int) -> bool:
+    try:
+        async with asyncio.timeout(STEP_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError:  # TimeoutError is one, and so is a name that is not known
+        return False
+    writer.close()
+    return True
 
 
 async def is_silent(host: str, port: int, options: Mapping[str, Any]) -> bool:
