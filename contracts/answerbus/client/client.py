@@ -259,7 +259,8 @@ class Client:
         Its outcome comes last and ends the iteration. It begins at the start of retention, with
         `since` at a time by Kafka's clock, and with `after` behind an earlier item, also of another
         process: a `position` is a text that can be stored. It waits without a limit for further
-        events, also while Kafka is unavailable.
+        events, also while Kafka is unavailable. A wait that is cancelled, such as by a time-out,
+        ends the iteration without the outcome: go on with `after`.
         With the `request`, as a client published it, dead letters about other records under its id
         do not end the iteration. Without it, one about an invalid record does until a step is seen.
         Raises ValueError if the request has other ids.
