@@ -14,7 +14,7 @@ from services.operators.dead_letters.why import kind_text
 
 ENDINGS: Mapping[str, str] = {
     "first": "first try",
-    "mended": "mended",
+    "mended": "retried",
     "unvalidated": "unvalidated",
     "refused": "refused",
     "dead": "dead",

@@ -114,10 +114,10 @@ def _ended(inputs: TileInputs) -> Tile:
 
 def _first_try(inputs: TileInputs) -> Tile:
     ended, now = _all_ended(inputs.window.total), endings_of(inputs.window.total)
-    mended = f"{share(now['mended'], ended)} mended" if ended else "nothing ended"
+    retried = f"{share(now['mended'], ended)} retried" if ended else "nothing ended"
     steps = [endings_of(step)["first"] for step in inputs.window.steps]
     value = share(now["first"], ended)
-    return Tile("First try", value, "plain", mended, "", sparks(steps), "first")
+    return Tile("First try", value, "plain", retried, "", sparks(steps), "first")
 
 
 def _dead(inputs: TileInputs) -> Tile:

@@ -76,7 +76,7 @@ def test_the_figures_of_a_narrow_terminal_are_whole() -> None:
     console.print(board_of(facts))
     header = next(line for line in console.export_text().splitlines() if "used" in line[40:])
 
-    assert header.split()[1:] == ["mended", "refused", "dead", "p50", "p95", "used"]
+    assert header.split()[1:] == ["retried", "refused", "dead", "p50", "p95", "used"]
 
 
 def test_data_say_the_same_for_programs() -> None:

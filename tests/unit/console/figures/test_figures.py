@@ -69,7 +69,7 @@ def test_outcomes_are_columns_by_how_requests_ended() -> None:
     ]  # fmt: skip
     before, now = figure.chart.columns
     assert [part.series for part in before.parts] == ["dead"]
-    assert now.label == "12:00–12:01: first try 1, mended 1, refused 1, dead 2"
+    assert now.label == "12:00–12:01: first try 1, retried 1, refused 1, dead 2"
     assert now.href.startswith("/?from=")
 
 
@@ -106,7 +106,7 @@ def test_answers_flow_to_their_endings_and_dead_ones_to_their_problem() -> None:
     ends = {node.name: (node.count, node.href) for node in found.endings}
 
     assert {name: count for name, (count, _) in ends.items()} == {
-        "first try": 1, "mended": 1, "refused": 1, "dead: timed out": 1, "dead: unknown profile": 2,
+        "first try": 1, "retried": 1, "refused": 1, "dead: timed out": 1, "dead: unknown profile": 2,
     }  # fmt: skip
     assert "failure=timed_out" in str(ends["dead: timed out"][1])
     assert "cause=unknown_profile" in str(ends["dead: unknown profile"][1])
