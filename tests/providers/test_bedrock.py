@@ -10,7 +10,7 @@ from answerbus.budget import Usage
 from services.settings.profiles import BedrockProfile
 from services.worker.adapters.building import connection_of
 from services.worker.adapters.providers.apis.bedrock import BedrockApi, parse_error
-from services.worker.adapters.providers.apis.connection import AwsKeys
+from services.worker.adapters.providers.apis.connection import AwsKeys, Connection
 from services.worker.adapters.providers.apis.sigv4 import signed_headers
 from services.worker.adapters.providers.http import HttpProvider
 from services.worker.adapters.providers.keyed import KeyedProvider
@@ -210,11 +210,21 @@ def error(status: int, kind: str, message: str = "no") -> Script:
         (answer({"inputTokens": 1}), Ready()),
         (error(400, "ValidationException", "The model doesn't support counting tokens."), Ready()),
         (error(429, "ThrottlingException"), Ready()),
+        (error(400, "ValidationException", INVALID), Ready()),  # as for each inference profile
         (
-            error(400, "ValidationException", INVALID),
+            error(
+                403,
+                "AccessDeniedException",
+                "User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform: "
+                "bedrock:CountTokens on resource: arn:aws:bedrock:eu-central-1::foundation-model/m",
+            ),
+            Ready(),
+        ),
+        (
+            error(403, "AccessDeniedException", "You don't have access to the model"),
             NotReady(
-                f"the region eu-central-1 has no model {MODEL!r}: set `region`, or `model` to the "
-                f"id of an inference profile, such as {MODEL!r}"
+                "the credential `aws` may not call the model: give its role `bedrock:InvokeModel` "
+                "for it, and the account access to the model in this region"
             ),
         ),
         (
@@ -239,6 +249,19 @@ def error(status: int, kind: str, message: str = "no") -> Script:
 )
 async def test_what_is_wrong_at_start_is_one_sentence(script: Script, expected: Readiness) -> None:
     assert await preflight(script) == expected
+
+
+def test_a_model_that_the_region_lacks_is_named_with_its_inference_profile() -> None:
+    model = MODEL.removeprefix("eu.")
+    asked = BedrockApi(Connection(model, None, 1, signing=KEYS), "eu-central-1").preflight()
+    next(asked)
+
+    with pytest.raises(StopIteration) as ended:
+        asked.send(said(400, "ValidationException", INVALID))
+    assert ended.value.value == NotReady(
+        f"the region eu-central-1 has no model {model!r}: set `region`, or `model` to the id of an "
+        f"inference profile, such as {MODEL!r}"
+    )
 
 
 class Rotating:

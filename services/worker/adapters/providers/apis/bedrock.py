@@ -52,6 +52,9 @@ _NO_MODEL_HERE = re.compile(
     r"The provided model (?:identifier is invalid|\S+ support on-demand throughput)"
     r"|Invocation of model ID \S+ with on-demand throughput"
 )
+# No model's own id; `arn:` may be one, too.
+_INFERENCE_PROFILE = re.compile(r"arn:|[a-z-]+\.[a-z]{2}[a-z0-9]*\.")
+_MAY_NOT_COUNT = "is not authorized to perform: bedrock:CountTokens"
 _PROFILE_CODES = {
     *("AccessDeniedException", "ExpiredTokenException", "IncompleteSignature"),
     *("InvalidSignatureException", "ResourceNotFoundException", "UnrecognizedClientException"),
@@ -113,6 +116,8 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
     code = _code(headers, document)
     if status == 400 and _NO_MODEL_HERE.match(_words(document)):
         return Rejected("profile", status, "model_not_in_region")
+    if status == 403 and _MAY_NOT_COUNT in _words(document):
+        return Rejected("profile", status, "may_not_count_tokens")
     return parse_status(
         status, (code,) if code else (), retry_after_s(headers, now), _PROFILE_CODES
     )
@@ -210,7 +215,8 @@ class BedrockApi:
     def preflight(self) -> Preflight:
         """Asks how many tokens a word has, which costs nothing and needs region, key and model.
 
-        Models that cannot say it say so, and are ready.
+        Models that cannot say it say so, and are ready. So are inference profiles, which are not
+        counted for, and those of a role that may only call models.
         """
         if fault := preflight.check_key(self.connection.api_key, needed=False):
             return NotReady(fault)
@@ -225,6 +231,8 @@ class BedrockApi:
     def _verdict(self, found: Reply) -> Readiness:
         credential, model = self.connection.credential, self.connection.model
         match found:
+            case Rejected(code="model_not_in_region") if _INFERENCE_PROFILE.match(model):
+                return Ready()
             case Rejected(code="model_not_in_region") | Rejected(status=404):
                 return NotReady(
                     f"the region {self.region} has no model {model!r}: set `region`, or `model` to "
