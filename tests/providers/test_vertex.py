@@ -19,7 +19,7 @@ from tests.providers.apis import ANTHROPIC, GEMINI
 from tests.providers.calls import LIMIT_S, PROMPT, SCHEMA, SECRET, StoppedClock
 from tests.providers.misbehaving import Script, Seen, answer, misbehaving
 
-PLACE = "/v1/projects/our-project/locations/europe-west4/publishers"
+PLACE = "/v1/projects/our-project/locations/europe-west1/publishers"
 BOTH = pytest.mark.parametrize(
     ("provider", "model", "maker", "verb", "counting"),
     [
@@ -43,7 +43,7 @@ BOTH = pytest.mark.parametrize(
 
 
 def profile(provider: str, model: str, **table: Any) -> ReachedProfile:
-    place = {"project": "our-project", "region": "europe-west4"}
+    place = {"project": "our-project", "region": "europe-west1"}
     given = {"provider": provider, "model": model, **place, **table}
     found: Profile = TypeAdapter(Profile).validate_python(given)
     assert isinstance(found, ReachedProfile)
@@ -55,10 +55,10 @@ def api_of(found: ReachedProfile) -> Api:
 
 
 async def asked(
-    provider: str, model: str, *scripts: Script
+    provider: str, model: str, *scripts: Script, **table: Any
 ) -> tuple[Readiness, object, list[Seen]]:
     async with misbehaving(*scripts) as server:
-        found = profile(provider, model, base_url=server.base_url.removesuffix("/v1"))
+        found = profile(provider, model, base_url=server.base_url.removesuffix("/v1"), **table)
         client = HttpProvider(api_of(found), StoppedClock())
         readiness = await client.preflight()
         reply = await client.ask(PROMPT, timeout_s=LIMIT_S)
@@ -91,7 +91,7 @@ async def test_a_model_is_asked_at_its_place_with_a_token(
 @pytest.mark.parametrize(
     ("status", "fault"),
     [
-        (404, "the region europe-west4 has no model {model!r} for the project our-project: "),
+        (404, "the region europe-west1 has no model {model!r} for the project our-project: "),
         (403, "the project our-project refuses the identity of the credential: "),
         (401, "refuses the token of the credential `google`: "),
     ],
@@ -104,6 +104,17 @@ async def test_what_is_wrong_at_start_is_one_sentence(
 
     assert isinstance(readiness, NotReady)
     assert fault.format(model=model) in readiness.remedy
+
+
+@pytest.mark.parametrize("region", ["global", "europe-west4"])
+async def test_a_region_that_counts_no_tokens_of_anthropics_models_proves_nothing(
+    region: str,
+) -> None:
+    error = {"error": {"code": 404, "message": "no", "status": "NOT_FOUND"}}
+    script, model = answer(error, 404), "claude-sonnet-4-5@20250929"
+    readiness, _, _ = await asked("vertex_anthropic", model, script, region=region)
+
+    assert readiness == Ready()
 
 
 @BOTH

@@ -18,6 +18,8 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Rejected
 from services.worker.ports.provider import NotReady, Ready
 
+# Where tokens are counted for Anthropic's models; elsewhere each model is not found.
+COUNTING_REGIONS = {"asia-southeast1", "europe-west1", "us-east5"}
 ANTHROPIC_VERSION = "vertex-2023-10-16"  # of the API, which is a member of the body here
 
 
@@ -92,17 +94,20 @@ class VertexAnthropicApi(AnthropicApi):
         path = self.place.path("anthropic", "count-tokens", "rawPredict")
         messages = [{"role": "user", "content": "word"}]
         body = {"model": self.connection.model, "messages": messages}
-        return _checked(self, self.place, HttpRequest("POST", path, body))
+        counts = self.place.region in COUNTING_REGIONS
+        return _checked(self, self.place, HttpRequest("POST", path, body), counts=counts)
 
 
-def _checked(api: Api, place: Place, question: HttpRequest) -> Preflight:
+def _checked(api: Api, place: Place, question: HttpRequest, *, counts: bool = True) -> Preflight:
+    """`counts` is False where tokens are not counted, so that a 404 says nothing of the model."""
     connection = api.connection
     if fault := preflight.check_key(connection.api_key, needed=False):
         return NotReady(fault)
     found = yield question
     if isinstance(found, HttpResponse):
         return Ready()
-    if isinstance(found, Rejected) and found.status == 404 and connection.check_model:
+    is_unknown = isinstance(found, Rejected) and found.status == 404 and counts
+    if is_unknown and connection.check_model:
         return NotReady(
             f"the region {place.region} has no model {connection.model!r} for the project "
             f"{place.project}: set `region` to one that has it, or to `global`, or enable the model"
