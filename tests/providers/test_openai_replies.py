@@ -247,6 +247,13 @@ ERRORS: list[tuple[int, Any, Reply]] = [
     (403, {"error": {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "a…"}}},
      Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
     (403, {"error": {"code": 403, "metadata": {"reasons": []}}}, Rejected("profile", 403, None)),
+    *(
+        (403, {"error": {"code": 403, "metadata": {"error_type": kind}}},
+         Refused("the provider's filter stopped the request", CallFacts(), "content_filter"))
+        for kind in ("content_policy_violation", "refusal")
+    ),
+    (403, {"error": {"code": 403, "metadata": {"error_type": "permission_denied"}}},
+     Rejected("profile", 403, None)),
     (400, {"error": {"message": "Invalid service_tier argument: The requested service tier is not "
                      "allowed for this project.", "type": "invalid_request_error",
                      "param": "service_tier"}},

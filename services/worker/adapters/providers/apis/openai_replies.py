@@ -221,9 +221,11 @@ def _codes(document: Any) -> tuple[str, ...]:
 
 
 def _is_flagged(document: Any) -> bool:
-    """OpenRouter's sign that a filter stopped a request; its code is the status."""
+    """OpenRouter's sign that a filter or a maker stopped a request; its code is the status."""
     match document:
         case {"error": {"metadata": {"flagged_input": _, "reasons": [_, *_]}}}:
+            return True
+        case {"error": {"metadata": {"error_type": "content_policy_violation" | "refusal"}}}:
             return True
         case _:
             return False
