@@ -295,7 +295,7 @@ def _end_by_sigterm() -> Callable[[], bool]:
     """Let SIGTERM end a command as Ctrl-C does, with its clean-up; gives whether it has come.
 
     The first process of a container gets no signal for which it has no handler: a worker that was
-    to end while it starts would hear of it no more, and take up work.
+    to end while it starts would not know of it, and take up work.
     """
     came = threading.Event()
 

@@ -68,7 +68,7 @@ def _hear_all(budgets: SharedBudgets, kept: dict[bytes, bytes]) -> None:
                 kept[record.key or b""] = record.value or b""
             else:
                 assert record.topic is LEASES
-                budgets.hear(_said(record.value or b""), NOW)
+                budgets.receive(_said(record.value or b""), NOW)
 
 
 def _of_each(values: Collection[bytes], tenants: int) -> Iterator[BudgetRecord]:

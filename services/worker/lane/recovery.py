@@ -145,9 +145,9 @@ async def _fenced(
     record = opening.opened(recovered.ledger, lane.context.partitions, worker, now)
     record = record.model_copy(update={"group": lane.context.group})
     inherited = await _inherited(lane, recovered.ledger.lane)
-    lane_state = _books(lane, recovered, suspects)
+    lane_state = _new_state(lane, recovered, suspects)
     _go_on_with_budgets(lane, lane_state.budgets, held, now)
-    unfinished, ended = _told_apart(recovered)
+    unfinished, ended = _open_and_ended(recovered)
     known = (*unfinished, *unused.values())
     traces = {lane_request.key: lane_request.incoming_trace for lane_request in known}
     offset, earliest = await intake.start_offset()
@@ -181,7 +181,7 @@ async def _fenced(
     )
 
 
-def _told_apart(recovered: RecoveredState) -> tuple[list[LaneRequest], list[LaneRequest]]:
+def _open_and_ended(recovered: RecoveredState) -> tuple[list[LaneRequest], list[LaneRequest]]:
     """The requests that are open, and those that have their outcome already."""
     unfinished, ended = list[LaneRequest](), list[LaneRequest]()
     for lane_request in recovered.requests():
@@ -286,7 +286,7 @@ def _go_on_with_budgets(
     budgets.opened(now)
 
 
-def _books(lane: Lane, recovered: opening.RecoveredState, suspects: Suspects) -> LaneState:
+def _new_state(lane: Lane, recovered: opening.RecoveredState, suspects: Suspects) -> LaneState:
     context, ledger = lane.context, recovered.ledger
     queue = Queue(counted_shares(context), suspects.is_held)
     return LaneState(

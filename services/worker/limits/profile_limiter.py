@@ -29,7 +29,7 @@ from services.worker.core.limits.response_watchdog import ResponseWatchdog
 from services.worker.limits.slots import Reservation, Slots
 from services.worker.ports.provider import NotReady, Readiness, Ready, Unhealthy
 
-REPORT_AGAIN_S = 1.0  # those who wait hear of a pause that is so much longer
+REPORT_AGAIN_S = 1.0  # those who wait learn of a pause that is so much longer
 
 
 class ProfileLimiter:

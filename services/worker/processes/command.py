@@ -30,7 +30,7 @@ def worker(
     ] = 1,
 ) -> None:
     """Answer requests until SIGTERM, then finish the calls in flight and leave."""
-    # It ends no worker that cannot hear it yet: the file is looked at soon after the start.
+    # It ends no worker that cannot handle it yet: the file is looked at soon after the start.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     settings, file = from_environment(config), SettingsFile(config)
     mask = mask_of(settings)

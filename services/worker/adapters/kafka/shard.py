@@ -56,7 +56,7 @@ _POLL_MS = 500
 
 _log = logging.getLogger(__name__)
 NO_PROGRESS_S = 30.0  # a reading that goes on may last; what it has read is not lost with it
-TELL_EVERY_S = 10.0
+REPORT_EVERY_S = 10.0
 
 
 class PartitionMissing(KafkaError):  # type: ignore[misc]  # aiokafka ships no types
@@ -78,7 +78,7 @@ class ReadWatchdog:
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
-        self._moved_at = self._told_at = asyncio.get_running_loop().time()
+        self._moved_at = self._reported_at = asyncio.get_running_loop().time()
 
     def check(self, before: ReadProgress, positions: Mapping[Topic, int]) -> None:
         """Raises TimeoutError."""
@@ -90,8 +90,8 @@ class ReadWatchdog:
                 f"Kafka gave no record for {NO_PROGRESS_S:.0f} s; {before}; `answerbus doctor` "
                 "names a transaction that holds them back"
             )
-        if now - self._told_at > TELL_EVERY_S:
-            self._told_at = now
+        if now - self._reported_at > REPORT_EVERY_S:
+            self._reported_at = now
             _log.info("lane %d opens: %s", self._partition, before)
 
 

@@ -136,12 +136,12 @@ class OpenRuns:
         return self._apply(lane_request, change)
 
     def apply_person(
-        self, lane_request: LaneRequest, said: Approval | Input, now: datetime
+        self, lane_request: LaneRequest, control: Approval | Input, now: datetime
     ) -> tuple[Sequence[Outgoing], tuple[Problem, ...]]:
         """A person decides or answers; what is wrong with that, if it is why nothing changes."""
         run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
         spent = self.ledger.account(lane_request.request, now).spent
-        found = transitions.on_person(run, said, replace(inputs, spent=spent))
+        found = transitions.on_person(run, control, replace(inputs, spent=spent))
         if isinstance(found, tuple):
             return (), found
         return self._apply(lane_request, found), ()

@@ -128,39 +128,41 @@ class SharedBudgets:
             self._note(key, now, send=lease.is_tight or is_above or has_news)
         self._serve(now, *keys)
 
-    def hear(self, said: BudgetRecord, now: datetime) -> None:
-        """Take what another lane says."""
-        key = key_of(said)
-        if key.is_over(now) and not self.books.knows(key, said):
+    def receive(self, received: BudgetRecord, now: datetime) -> None:
+        """Apply a record of another lane."""
+        key = key_of(received)
+        if key.is_over(now) and not self.books.knows(key, received):
             return  # what is forgotten must not begin at zero
-        match said:
+        match received:
             case BudgetLeaseRecord():
-                if self._home_of(key) == self.partition and said.lane < self.partitions:
-                    self._take_report(key, said, now)
+                if self._home_of(key) == self.partition and received.lane < self.partitions:
+                    self._take_report(key, received, now)
             case BudgetShareRecord():
-                if said.lane == self.partition:
-                    self._take_share(key, said, now)
+                if received.lane == self.partition:
+                    self._take_share(key, received, now)
 
-    def _take_report(self, key: BudgetKey, said: BudgetLeaseRecord, now: datetime) -> None:
-        if not self.books.has_room(key, said.lane, self.leases_max):
+    def _take_report(self, key: BudgetKey, received: BudgetLeaseRecord, now: datetime) -> None:
+        if not self.books.has_room(key, received.lane, self.leases_max):
             self._now = now
-            refusal = records.event_record(refusal_of(said, now), self.partition)
-            self._beside.append(refusal._replace(topic=LEASES, partition=said.lane))
+            refusal = records.event_record(refusal_of(received, now), self.partition)
+            self._beside.append(refusal._replace(topic=LEASES, partition=received.lane))
             return
-        self.books.home(key).report(said.lane, said)
-        self._note(key, now, said.lane)
-        self._announce(key, now, said.lane)
+        self.books.home(key).report(received.lane, received)
+        self._note(key, now, received.lane)
+        self._announce(key, now, received.lane)
         self._answer(key, now)
 
-    def _take_share(self, key: BudgetKey, said: BudgetShareRecord, now: datetime) -> None:
-        """One of a lease that this lane has forgotten is not its own: the home must hear that."""
+    def _take_share(self, key: BudgetKey, received: BudgetShareRecord, now: datetime) -> None:
+        """One of a lease that this lane has forgotten is not its own: its home must know that."""
         self.books.begin(key, now)
         lease = self.books.lease(key)
-        if said.begun_at != lease.begun_at:
+        if received.begun_at != lease.begun_at:
             self._note(key, now, send=True)
             return
-        room = None if said.room is None else charged_of(said.room)
-        is_recalled = lease.take(charged_of(said.granted), room, said.answered, tight=said.is_tight)
+        room = None if received.room is None else charged_of(received.room)
+        is_recalled = lease.take(
+            charged_of(received.granted), room, received.answered, tight=received.is_tight
+        )
         self._note(key, now, send=is_recalled)
         self._served_next[key] = True
         self._serve(now)
@@ -168,7 +170,7 @@ class SharedBudgets:
     def opened(self, now: datetime) -> None:
         """Begin where a predecessor ended: what is wanted elsewhere is given back, or given.
 
-        A home that waits for what its calls do not use must hear that these have ended, and one
+        A home that waits for what its calls do not use must learn that these have ended, and one
         whose limit is new what was used without it.
         """
         urgent = [
@@ -224,15 +226,15 @@ class SharedBudgets:
         taken = [record for record in self._beside if self.is_on or record.topic is LEDGER]
         for (key, lane), is_sent in self._unsent.items():
             if lane is None:
-                said: BudgetRecord = self.books.lease_record(key, self.partition, self._now)
+                state: BudgetRecord = self.books.lease_record(key, self.partition, self._now)
                 reader = self._home_of(key)
                 if is_sent:
                     lease = self.books.lease(key)
                     lease.reported = lease.settled
             else:
-                said = self.books.share_record(key, lane, self._now)
+                state = self.books.share_record(key, lane, self._now)
                 reader = lane
-            record = records.event_record(said, self.partition)
+            record = records.event_record(state, self.partition)
             taken.append(record)
             if is_sent and self.is_on:
                 taken.append(record._replace(topic=LEASES, partition=reader))

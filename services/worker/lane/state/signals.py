@@ -49,7 +49,7 @@ def apply_signals(
     written: list[Outgoing] = []
     for signal in signals:
         if isinstance(signal.signal, BudgetLeaseRecord | BudgetShareRecord):
-            _hear(lane_state, signal, signal.signal, now)
+            _receive(lane_state, signal, signal.signal, now)
             continue
         found = _apply(lane_state, signal, now)
         lane_state.counters.ignored_signals += not found
@@ -59,10 +59,12 @@ def apply_signals(
     return lane_state.writing(*written, lane_state.own_record.encoded(now))
 
 
-def _hear(lane_state: LaneState, read: SignalRecord, said: BudgetRecord, now: datetime) -> None:
+def _receive(
+    lane_state: LaneState, read: SignalRecord, received: BudgetRecord, now: datetime
+) -> None:
     """Take records of other lanes on shared budgets, from the topic that only workers write."""
     if read.topic is LEASES:
-        lane_state.budgets.hear(said, now)
+        lane_state.budgets.receive(received, now)
 
 
 def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite | None:
@@ -140,32 +142,32 @@ def _take_effect(
 ) -> _Applied:
     match control:
         case Approval() | Input():
-            return _said(lane_state, control, now)
+            return _by_person(lane_state, control, now)
         case Cancel():
             return _cancelled(lane_state, control, published_at, now)
         case _:
             assert_never(control)
 
 
-def _said(lane_state: LaneState, said: Approval | Input, now: datetime) -> _Applied:
-    lane_request = _request_with_call(lane_state, CallKey.of(said))
+def _by_person(lane_state: LaneState, control: Approval | Input, now: datetime) -> _Applied:
+    lane_request = _request_with_call(lane_state, CallKey.of(control))
     if lane_request is None:
         return _NO_EFFECT
-    written, problems = lane_state.runs.apply_person(lane_request, said, now)
+    written, problems = lane_state.runs.apply_person(lane_request, control, now)
     if problems:
         return _Applied("invalid", problems=problems)
     if not written:
         return _NO_EFFECT
     lane_state.signal_if_answered(lane_request)
-    return _Applied(_effect_of(said, lane_request), [lane_request.request.request_id], written)
+    return _Applied(_effect_of(control, lane_request), [lane_request.request.request_id], written)
 
 
-def _effect_of(said: Approval | Input, lane_request: LaneRequest) -> ControlEffect:
+def _effect_of(control: Approval | Input, lane_request: LaneRequest) -> ControlEffect:
     """Changed arguments are approved by a person, and may be denied by the policy."""
-    if isinstance(said, Input):
+    if isinstance(control, Input):
         return "answered"
-    call = lane_request.run.call_of_last_step(said.call_id) if lane_request.run else None
-    return "denied" if call and isinstance(call.outcome, Denied) else said.decision
+    call = lane_request.run.call_of_last_step(control.call_id) if lane_request.run else None
+    return "denied" if call and isinstance(call.outcome, Denied) else control.decision
 
 
 def _cancelled(lane_state: LaneState, control: Cancel, until: datetime, now: datetime) -> _Applied:

@@ -264,7 +264,7 @@ class History:
             return
         lane = self.chance.choice(behind)
         value = self.topics.leases[lane][self.topics.positions[lane]]
-        self.lanes[lane].hear(record_of(value), self.now)
+        self.lanes[lane].receive(record_of(value), self.now)
         self._commit(lane, position=self.topics.positions[lane] + 1)
 
     def _crash(self) -> None:

@@ -162,7 +162,7 @@ def test_nobody_waits_for_a_lane_that_is_no_more() -> None:
         lease = BudgetLeaseRecord(
             budget=key.budget, window=key.window, lane=lane, asked=1, wanted=wanted, at=NOW
         )
-        home.hear(lease, NOW)
+        home.receive(lease, NOW)
     shares = home.books.homes[key].shares
 
     assert shares.keys() == {0, 7}
@@ -198,8 +198,8 @@ def test_a_home_keeps_so_many_shares_and_refuses_requests_with_other_budgets() -
     def claimed(number: int, tenant: str) -> object:
         request, labels = RequestKey("w", f"r-{number}"), {"tenant": tenant}
         asked = lane.claim(request, labels, (1, 1, 1), NOW)
-        hear(home, lane.take_unsent())
-        hear(lane, home.take_unsent())
+        deliver(home, lane.take_unsent())
+        deliver(lane, home.take_unsent())
         return asked, lane.claim(request, labels, (1, 1, 1), NOW)
 
     refused = BudgetExhausted(which="attempts", budget=f"tenant:{budgets[2]}")
@@ -212,11 +212,11 @@ def test_a_home_keeps_so_many_shares_and_refuses_requests_with_other_budgets() -
     assert len(home.books.homes) == 2
 
 
-def hear(lane: SharedBudgets, written: tuple[OutRecord, ...]) -> None:
+def deliver(lane: SharedBudgets, written: tuple[OutRecord, ...]) -> None:
     """Take what another lane has written for it."""
     for record in written:
         if record.topic is LEASES and record.partition == lane.partition:
-            lane.hear(record_of(record.value or b""), NOW)
+            lane.receive(record_of(record.value or b""), NOW)
 
 
 def test_a_lane_that_was_given_back_more_than_it_holds_goes_on_with_these() -> None:
@@ -225,7 +225,7 @@ def test_a_lane_that_was_given_back_more_than_it_holds_goes_on_with_these() -> N
     lane = SharedBudgets(0, 1, lambda _: None, rules, leases_max=1)
     for tenant in "ab":
         share = BudgetShareRecord(budget=f"tenant:{tenant}", window=f"{NOW:%F}", lane=0, at=NOW)
-        lane.hear(share, NOW)
+        lane.receive(share, NOW)
 
     found = [
         lane.claim(RequestKey("w", f"r-{tenant}"), {"tenant": tenant}, (1, 1, 1), NOW)
