@@ -84,7 +84,7 @@ def test_counts_and_spans_agree_with_the_topics(fault: Fault | None) -> None:
             publish(broker, name, budget=budget, replay={**replay, "edited": False}, **asked)
         publish(broker, "elsewhere", profile="made-up")
         worker = Worker(broker, around)
-        broker.faults.extend([None, None, None, fault])
+        broker.faults.extend([None, None, fault])
         await worker.open()
         await until(lambda: done(broker, [*SAID, "elsewhere"]), 600)
         await worker.drain()
