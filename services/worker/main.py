@@ -116,6 +116,7 @@ async def run(
             _context(settings, name, deployment.partitions, planner, clock),
             members_of=others.members_of,
             offset_of=others.offset_of,
+            former_group=deployment.former_group,
             observer=observers,
             runs=_run_setup(settings, planner, tools, deployment, off, has_agents=bool(agents)),
             siblings=siblings or Siblings(),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,6 +87,27 @@ async def test_records_in_added_partitions_are_answered_within_seconds(bus: Bus)
         [str(body["request_id"]) for body in early + late] + [None, None]
     )
     assert_sound(evidence)
+
+
+async def test_another_consumer_group_forwards_nothing_again(bus: Bus) -> None:
+    """What it forwarded again had a second outcome, where its id was forgotten."""
+    worker = bus.start_worker(bus.config(RULES))
+    await open_lanes(worker, bus.partitions)
+    wide = await extend(bus, [REQUESTS], WIDE)
+    await wide.publish(bodies("late", 40))
+    await bus.terminals(40)
+    worker.terminate()
+    other = replace(bus, kafka={**bus.kafka, "group_id": f"{bus.prefix}.other"})
+    worker = other.start_worker(other.config(RULES))
+    await open_lanes(worker, WIDE)
+    await wide.publish(bodies("later", 40))
+    await bus.terminals(80)
+    worker.terminate()
+
+    requests = await wide.records(REQUESTS)
+    found = Counter(json.loads(record.value or b"{}")["request_id"] for record in requests)
+    assert len(found) == 80
+    assert max(found.values()) == 2, "each is there as published, and as forwarded"
 
 
 async def test_people_are_heard_where_only_requests_have_more_partitions(bus: Bus) -> None:

@@ -104,6 +104,7 @@ class LaneContext:
     counters: WorkerCounters = field(default_factory=WorkerCounters)
     observer: Observer = field(default_factory=Observers)
     group: str | None = None  # of the consumers that share the partitions
+    former_group: str | None = None  # another that had the lanes when the worker started
     members_of: MembersOf = _no_members
     offset_of: OffsetOf = _no_offset
     runs: RunSetup = field(default_factory=RunSetup)

@@ -240,10 +240,14 @@ async def _not_anothers(context: LaneContext, recovered: opening.RecoveredState)
 
 
 async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
-    """Up to where another group had finished, whose lane this was: its ids may be forgotten."""
-    if before is None or before.group in {None, lane.context.group}:
+    """Up to where another group had finished, whose lane this was: its ids may be forgotten.
+
+    A lane that only forwards has no record that names the group.
+    """
+    group = before.group if before else lane.context.former_group
+    if group in {None, lane.context.group}:
         return 0
-    return await lane.context.offset_of(before.group, lane.partition)
+    return await lane.context.offset_of(group, lane.partition)
 
 
 async def _measure(lane: Lane, recovered: opening.RecoveredState, outbox: Outbox) -> None:

@@ -35,12 +35,14 @@ _log = logging.getLogger(__name__)
 class DeploymentLayout:
     """How many partitions the lanes use, and whether the topics of runs have as many.
 
-    `runs_fault` says why not, where some of these topics are there.
+    `runs_fault` says why not, where some of these topics are there. `former_group` is another
+    consumer group, whose lanes these were last.
     """
 
     partitions: int
     has_run_topics: bool
     runs_fault: str | None = None
+    former_group: str | None = None
 
     def runs_off(self, *, may_use: bool) -> str | None:
         """Why a worker that starts does not use topics of runs that are there."""
@@ -54,7 +56,7 @@ async def deployment_layout(settings: KafkaSettings, *, needs_runs: bool) -> Dep
 
     Raises SetUpError with the remedy.
     """
-    found, layout = await _look(settings, (*TOPICS, *RUN_TOPICS))
+    found, layout, former = await _look(settings, (*TOPICS, *RUN_TOPICS))
     needed = (*TOPICS, *RUN_TOPICS) if needs_runs else TOPICS
     missing = [topic_name(settings, topic) for topic in needed if topic not in found]
     if missing:
@@ -70,7 +72,7 @@ async def deployment_layout(settings: KafkaSettings, *, needs_runs: bool) -> Dep
     if advice := beyond(used, layout.partitions):
         _log.warning("%s", advice)
     _compare(settings, used, layout.partitions)
-    return DeploymentLayout(layout.partitions, has_run_topics, fault)
+    return DeploymentLayout(layout.partitions, has_run_topics, fault, former)
 
 
 def _runs_fault(
@@ -121,12 +123,16 @@ def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: 
 
 async def _look(
     settings: KafkaSettings, needed: Sequence[Topic]
-) -> tuple[Mapping[Topic, Found], Layout | None]:
+) -> tuple[Mapping[Topic, Found], Layout | None, str | None]:
     try:
         bus = bus_of(settings)
         async with topics_on(bus, needed) as topics:
             found = await topics.look()
-        return found, await bus.layout() if found else None
+        if not found:
+            return found, None, None
+        lanes = (await bus.lanes()).lanes.values()
+        others = {lane.group for lane in lanes if lane.group} - {settings.worker_group}
+        return found, await bus.layout(), min(others, default=None)
     except (BusRefused, LanesDisagree) as error:
         raise SetUpError(str(error)) from None
     except BusUnavailable as error:

@@ -41,8 +41,8 @@ async def test_why_the_topics_of_runs_are_not_used(
     expected: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def look(*_: object) -> tuple[Mapping[Topic, Found], Layout]:
-        return found, Layout(12)
+    async def look(*_: object) -> tuple[Mapping[Topic, Found], Layout, None]:
+        return found, Layout(12), None
 
     monkeypatch.setattr(broker_check, "_look", look)
     layout = await deployment_layout(KafkaSettings(), needs_runs=False)
