@@ -3,7 +3,8 @@
 ConnectionError
     BusUnavailable    Kafka or a topic cannot be used, or does not answer in time; the text says
                       what to do
-        BusRefused    Kafka answers and refuses: credentials, certificates, protocol, rights, addresses
+        BusRefused    Kafka answers and refuses: credentials, certificates, protocol, rights; or
+                      none of its brokers can be reached where they say that they are
         LanesDisagree the ledger does not say how many partitions the deployment uses
 TimeoutError
     NoAnswerYet       the request was published and goes on; `Client.outcome_of` waits further
