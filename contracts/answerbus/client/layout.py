@@ -1,6 +1,8 @@
 """Reads from the ledger what the lanes of a deployment recorded about themselves."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from pydantic import ValidationError
@@ -32,13 +34,22 @@ async def written_lanes(
     """The last record of each lane that was ever opened, but for those that were skipped.
 
     The consumer reads committed records and is assigned to what it needs. Raises what it raises,
-    and TimeoutError.
+    and TimeoutError where Kafka gives nothing: brokers that throttle give what there is, slowly.
     """
-    return await bounded(_written_lanes(consumer, ledger, partitions), LOOK_TIMEOUT_S)
+    read: list[int] = []
+
+    async def while_read(tasks: "Collection[asyncio.Task[Any]]", limit_s: float) -> None:
+        before = -1
+        while len(read) > before and not all(task.done() for task in tasks):
+            before = len(read)
+            await asyncio.wait(tasks, timeout=limit_s)
+
+    looking = _written_lanes(consumer, ledger, partitions, read.append)
+    return await bounded(looking, LOOK_TIMEOUT_S, while_read)
 
 
 async def _written_lanes(
-    consumer: AIOKafkaConsumer, ledger: str, partitions: int
+    consumer: AIOKafkaConsumer, ledger: str, partitions: int, note: Callable[[int], None]
 ) -> Mapping[int, LaneRecord]:
     places = [TopicPartition(ledger, number) for number in range(partitions)]
     starts = await consumer.beginning_offsets(places)
@@ -47,7 +58,7 @@ async def _written_lanes(
     looked, reach = [place for place in places if starts[place] < ends[place]], TAIL_RECORDS
     while looked:
         begins = {place: max(starts[place], ends[place] - reach) for place in looked}
-        found |= await _last_records(consumer, begins, ends)
+        found |= await _last_records(consumer, begins, ends, note)
         looked = [
             place
             for place in looked
@@ -61,6 +72,7 @@ async def _last_records(
     consumer: AIOKafkaConsumer,
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
+    note: Callable[[int], None],
 ) -> Mapping[int, LaneRecord]:
     """Of each partition, between two places."""
     lanes = {place: LaneRecords() for place in begins}
@@ -70,6 +82,7 @@ async def _last_records(
     waiting = set(begins)
     while waiting := {p for p in waiting if await consumer.position(p) < ends[p]}:
         for place, records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).items():
+            note(len(records))
             async for record in in_turns(records):
                 if record.offset < ends[place]:
                     _take(lanes[place], record)
