@@ -92,6 +92,7 @@ class NextEpochRequest(Request[_Struct]):  # type: ignore[misc]
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+THROTTLED_MS_MIN = 1_000  # to be worth a line of the log
 _FAILED = {TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR}
 _OF_TRANSACTIONS = (
     AddPartitionsToTxnRequest,
@@ -321,10 +322,17 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
 
     async def _asked(self, node_id: Any, request: Any, **options: Any) -> Any:
         try:
-            return await self._ask(node_id, request, **options)
+            answer = await self._ask(node_id, request, **options)
         except KafkaError:
             self.unanswered |= isinstance(request, _OF_TRANSACTIONS)
             raise
+        if (throttled_ms := getattr(answer, "throttle_time_ms", 0)) >= THROTTLED_MS_MIN:
+            _log.warning(
+                "Kafka takes nothing more of this producer for %.0f s: a quota of its user or its "
+                "client id is used up (producer_byte_rate, request_percentage)",
+                throttled_ms / 1000,
+            )
+        return answer
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

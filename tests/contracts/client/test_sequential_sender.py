@@ -55,6 +55,7 @@ class Brokers:
         self.faults: dict[type[Any], list[Any]] = {}
         self.waiting = self.most_waiting = 0
         self.silent = asyncio.Event()
+        self.throttle_ms = 0
 
     async def send(self, node: int, request: Any, **_: Any) -> Any:
         kind = type(request)
@@ -94,7 +95,7 @@ class Brokers:
                     (topic, [(one, code, 7, 1, 0, [], None) for one, _ in those])
                     for topic, those in request._topics
                 ]
-                return ProduceResponse_v8(topics, 0)
+                return ProduceResponse_v8(topics, self.throttle_ms)
 
     @property
     def kinds(self) -> list[type[Any]]:
@@ -162,6 +163,19 @@ async def test_a_transaction_is_three_requests() -> None:
     assert one.offset == 7
     assert brokers.kinds == [ADD, WRITE, END] * 2
     assert brokers.ends == [COMMIT, COMMIT]
+
+
+@pytest.mark.parametrize(("throttle_ms", "lines"), [(999, 0), (12_000, 1)])
+async def test_a_quota_that_holds_it_back_is_in_the_log(
+    throttle_ms: int, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers = Brokers()
+    brokers.throttle_ms = throttle_ms
+    async with producing(brokers) as producer:
+        await written(producer, "even")
+
+    found = [line for line in caplog.messages if "nothing more of this producer for 12 s" in line]
+    assert len(found) == lines
 
 
 @pytest.mark.parametrize("kind", [ADD, END])
