@@ -25,7 +25,7 @@ class SignalConsumer(SimReader):
         return {place: records[:max_records] for place, records in found.items()}
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        return {0}
+        return set(range(100))  # of each topic as many as there are lanes, or more
 
     def seek(self, place: Any, offset: int) -> None:
         super().seek(place, offset)

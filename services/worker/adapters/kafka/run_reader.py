@@ -147,6 +147,13 @@ def signal_record(topic: Topic, place: TopicPartition, record: Record) -> Signal
     return SignalRecord(topic, record.offset, place_id, None)
 
 
+def _missing_text(place: TopicPartition, *, is_there: bool) -> str:
+    if is_there:
+        what = f"the topic {place.topic} has no partition {place.partition}"
+        return f"{what}: `answerbus topics apply --runs` gives it the missing ones"
+    return f"the topic {place.topic} is missing: {_CREATE}"
+
+
 def _why_dropped(event: Event | Undecodable | Unreadable) -> str:
     match event:
         case Undecodable():
@@ -233,18 +240,19 @@ class RunReader:
         self._report(f"{what}: {cause}")
 
     def _look(self, consumer: RunConsumer) -> None:
-        """Whether all is read: of a topic that is missing the client gives no error.
+        """Whether all is read: of a topic or partition that is missing the client gives no error.
 
         The client knows none before it is asked about one, for the first lane that is open.
         """
         now = asyncio.get_running_loop().time()
-        asked = self._topics if self._served or self._questions else ()
-        missing = [it for it in asked if consumer.partitions_for_topic(it) is None]
+        known = {name: consumer.partitions_for_topic(name) for name in self._topics}
+        asked = (place for it in (*self._served, *self._questions) for place in self._places(it))
+        missing = next((it for it in asked if it.partition not in (known[it.topic] or ())), None)
         if not missing:
             self._known_at = now
         elif now - self._known_at > WELL_AFTER_S:
             self._known_at = now  # looked at again, and logged, after that time
-            self._failed(_ALL, f"the topic {missing[0]} is missing: {_CREATE}")
+            self._failed(_ALL, _missing_text(missing, is_there=bool(known[missing.topic])))
         if not missing and now - self._failed_at > WELL_AFTER_S and not self._questions:
             self._failed_at = inf
             self._report(None)

@@ -51,7 +51,7 @@ class Consumer:
         self.at[partition] = offset
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        return {0}
+        return {0, 1}
 
     async def beginning_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
         return dict.fromkeys(places, 0)
@@ -318,12 +318,13 @@ def test_a_partition_without_a_leader_silences_its_own_lane_alone() -> None:
 
 def test_what_is_not_read_is_reported_until_all_is_read_again() -> None:
     """A refusal comes with a fetch of each new consumer; of a missing topic comes no error."""
-    refused, there = True, True
+    refused = True
+    there: set[int] | None = {0}
     told: list[str | None] = []
 
     class Controls(Consumer):
         def partitions_for_topic(self, topic: str) -> set[int] | None:
-            return {0} if there else None
+            return there
 
         async def getmany(self, **_: object) -> dict[Any, Any]:
             await super().getmany()
@@ -342,10 +343,13 @@ def test_what_is_not_read_is_reported_until_all_is_read_again() -> None:
         refused = False
         await asyncio.sleep(10)
         assert told[-1] is None
-        there = False
+        there = None
         await asyncio.sleep(20)
         assert "is missing" in (told[-1] or "")
-        there = True
+        there = {1}  # it was created again with fewer
+        await asyncio.sleep(20)
+        assert "has no partition 0" in (told[-1] or "")
+        there = {0}
         await asyncio.sleep(10)
         assert told[-1] is None
         reading.cancel()
