@@ -91,7 +91,8 @@ def _end(work: "asyncio.Future[Ended]") -> None:
 def _start(tool: Tool, args: object, call: NamedCall) -> "asyncio.Future[Ended]":
     if tool.is_async:
         return asyncio.create_task(_awaited(tool, args, call))
-    return _in_thread(lambda: _called(tool, args, call))
+    loop = asyncio.get_running_loop()
+    return _in_thread(lambda: _called(tool, args, call, loop))
 
 
 async def _awaited(tool: Tool, args: object, call: NamedCall) -> Ended:
@@ -104,11 +105,18 @@ async def _awaited(tool: Tool, args: object, call: NamedCall) -> Ended:
         return _failed(error, tool, call)
 
 
-def _called(tool: Tool, args: object, call: NamedCall) -> Ended:
+def _called(tool: Tool, args: object, call: NamedCall, loop: asyncio.AbstractEventLoop) -> Ended:
     try:
-        return _ended_by(tool.call(args, call))
+        made = tool.call(args, call)
+        if isinstance(made, Awaitable):  # of an async function behind a decorator or a lambda
+            made = asyncio.run_coroutine_threadsafe(_value_of(made), loop).result()
+        return _ended_by(made)
     except BaseException as error:
         return _failed(error, tool, call)
+
+
+async def _value_of(made: Awaitable[object]) -> object:
+    return await made
 
 
 def _ended_by(value: object) -> Ended:

@@ -1,6 +1,8 @@
 """Tools whose own code fails in places where a server does not expect it: each call is answered."""
 
-from collections.abc import Callable
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import pytest
@@ -89,6 +91,33 @@ async def test_a_tool_that_fails_unusually_is_answered_at_once_and_others_go_on(
     assert "secret" not in broker.outcome("c-1")["message"]
     assert broker.outcome("c-2") == {"kind": "ok", "value": "good"}
     assert broker.committed.offset == 2
+
+
+async def test_a_decorated_tool_whose_function_is_async_is_awaited() -> None:
+    tools, loop = Toolset("deeds"), asyncio.get_running_loop()
+
+    def noted(function: Callable[[str], Awaitable[str]]) -> Callable[[str], Awaitable[str]]:
+        @functools.wraps(function)
+        def call(name: str) -> Awaitable[str]:
+            return function(name)
+
+        return call
+
+    @tools.tool
+    @noted
+    async def act(name: str) -> str:
+        assert asyncio.get_running_loop() is loop
+        return _raise(KeyError(name)) if name == "c-1" else name
+
+    broker = Broker()
+    broker.put(call_body("c-1"))
+    broker.put(call_body("c-2"))
+    serving = Serving(tools, broker)
+    await until(lambda: len(broker.results) == 2)
+    await serving.stop()
+
+    assert broker.outcome("c-1")["code"] == "crashed"
+    assert broker.outcome("c-2") == {"kind": "ok", "value": "c-2"}
 
 
 def _fail(_: object) -> Any:

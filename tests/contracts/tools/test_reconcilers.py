@@ -84,9 +84,9 @@ def test_a_tool_that_may_run_again_needs_no_reconciler() -> None:
         (Happened(value="x" * 70_000), {"kind": "unknown"}),
     ],
 )
-@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("form", ["async", "plain", "not awaited"])
 async def test_what_a_reconciler_returns_is_a_finding_or_nothing_is_found_out(
-    found: Any, said: dict[str, Any], is_async: bool
+    found: Any, said: dict[str, Any], form: str
 ) -> None:
     seen: list[tuple[str, str]] = []
 
@@ -97,7 +97,11 @@ async def test_what_a_reconciler_returns_is_a_finding_or_nothing_is_found_out(
     async def awaited(call_id: str, args: Any) -> Any:
         return plain(call_id, args)
 
-    (answer,) = await asked(refunds(awaited if is_async else plain), question_body())
+    def not_awaited(call_id: str, args: Any) -> Any:
+        return awaited(call_id, args)
+
+    forms: dict[str, Any] = {"async": awaited, "plain": plain, "not awaited": not_awaited}
+    (answer,) = await asked(refunds(forms[form]), question_body())
 
     assert answer.items() >= said.items()
     assert seen == [("c-1", "c-1")]
