@@ -1,10 +1,10 @@
 """Functions become tools: their signatures schemas, their docstrings words, their faults errors."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -141,9 +141,22 @@ def unknown_type(name: "NoSuchType") -> None:  # type: ignore[name-defined]  # n
     del name
 
 
-@pytest.mark.parametrize(
-    "function", [no_type, many, any_names, a_list, two_calls, no_schema, unknown_type]
-)
+def underscored(_name: str) -> None:
+    del _name
+
+
+def config(model_config: str) -> None:
+    del model_config
+
+
+async def yields(name: str) -> AsyncIterator[str]:
+    yield name
+
+
+NO_TOOLS = [no_type, many, any_names, a_list, two_calls, no_schema, unknown_type]
+
+
+@pytest.mark.parametrize("function", [*NO_TOOLS, underscored, config, yields])
 def test_a_function_that_can_be_no_tool_says_why(function: Callable[..., Any]) -> None:
     tools = Toolset("bad")
 
@@ -151,6 +164,22 @@ def test_a_function_that_can_be_no_tool_says_why(function: Callable[..., Any]) -
         tools.tool(function)
 
     assert not tools.tools
+
+
+@pytest.mark.filterwarnings("ignore:Field name")
+def test_a_parameter_that_no_argument_can_fill_has_its_default() -> None:
+    tools = Toolset("odd")
+
+    @tools.tool
+    def act(model_extra: int, _debug: str = "off", model_config: str = "none") -> list[object]:
+        return [model_extra, _debug, model_config]
+
+    tool = tools.tools["act"]
+    args = tool.read_args({"model_extra": 1})
+
+    assert isinstance(args, ValidArgs)
+    assert tool.call(args.value, None) == [1, "off", "none"]
+    assert [*cast("Any", tool.card.args_schema["properties"])] == ["model_extra"]
 
 
 def test_names_that_no_topic_and_no_wire_can_have_are_refused() -> None:

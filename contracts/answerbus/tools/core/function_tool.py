@@ -48,6 +48,8 @@ class ToolOptions:
 def function_tool(function: Function, options: ToolOptions, call_type: type) -> Tool:
     """The tool that a function is. Raises ToolSignatureError."""
     name = options.name or function.__name__
+    if inspect.isasyncgenfunction(function):
+        raise ToolSignatureError(f"The tool {name} yields values: let it return one.")
     hints = _hints(function, name)
     taken, wants_call = _parameters(function, hints, call_type, name)
     model, is_whole = _model(function, taken, hints, name)
@@ -56,9 +58,8 @@ def function_tool(function: Function, options: ToolOptions, call_type: type) -> 
     card = _card(name, _description(function, model, options, is_whole=is_whole), schema, options)
 
     def call(args: object, tool_call: object) -> object:
-        first: Mapping[str, object] = (
-            {next(iter(taken)): args} if is_whole else {name: getattr(args, name) for name in taken}
-        )
+        # Not by `getattr`: a model has attributes of its own, such as `model_extra`.
+        first: Mapping[str, object] = {next(iter(taken)): args} if is_whole else vars(args)
         return function(**first, **({wants_call: tool_call} if wants_call else {}))
 
     is_async = inspect.iscoroutinefunction(function)
@@ -117,6 +118,11 @@ def _model(
         )
     except (NameError, PydanticUserError, TypeError, ValueError) as error:
         raise ToolSignatureError(f"The tool {name} has a parameter of no use: {error}") from error
+    for one in fields.keys() - made.model_fields.keys():  # pydantic keeps such names for itself
+        if taken[one].default is inspect.Parameter.empty:
+            raise ToolSignatureError(
+                f"The tool {name} needs {one}, and no argument can have this name: rename it."
+            )
     return made, False
 
 
