@@ -171,6 +171,16 @@ STATUSES: dict[str, tuple[tuple[Send], Reply]] = {
     "APIStatusError": (answer({}, 418), Unavailable(418, ran=True)),
 }
 
+# Codes of a 400 that SDKs newer than the pinned one know.
+NEWER_CODES = {"WorkspaceHumanReviewDisabledError": "workspace_human_review_disabled"}
+
+
+@pytest.mark.parametrize("code", NEWER_CODES.values())
+async def test_a_code_of_a_newer_sdk_is_a_fault_of_the_profile(code: str) -> None:
+    reply, _ = await ANTHROPIC.ask(answer(error("invalid_request_error", code), 400))
+
+    assert reply == Rejected("profile", 400, code)
+
 
 @pytest.mark.parametrize("name", STATUSES)
 async def test_a_status_is_one_call_and_its_reply_as_the_sdk_names_it(name: str) -> None:
@@ -205,7 +215,7 @@ async def test_every_status_of_the_sdk_has_its_reply() -> None:
     unmapped = {
         kind.__name__
         for kind in parse_status
-        if kind.__name__ not in STATUSES
+        if kind.__name__ not in {*STATUSES, *NEWER_CODES}
         and (kind in own or first_known(kind) in {None, "APIStatusError"})
     }
 

@@ -68,6 +68,7 @@ _PROFILE_CODES = {
     "organization_on_hold",
     "organization_type_not_supported",
     "parent_organization_required",
+    "workspace_human_review_disabled",
 }
 # A 400 of the profile and not of the request; only the beginning of the message shows it. The rest
 # may quote the request.
