@@ -134,7 +134,6 @@ def lines(
     series: Mapping[str, Sequence[float | None]],
     unit: Unit,
     *,
-    words: Mapping[str, str] | None = None,
     height: int = HEIGHT,
 ) -> Chart:
     """One line for each series, broken where there is no value."""
@@ -155,14 +154,14 @@ def lines(
             elif is_alone:
                 segments.append(_segment(name, middle - width / 3, y, middle + width / 3, y))
     made = [
-        axis.column(n, series_text({name: v[n] for name, v in series.items()}, unit, words))
+        axis.column(n, series_text({name: v[n] for name, v in series.items()}, unit))
         for n in range(count)
     ]
     return Chart(height, tuple(made), tuple(segments), value_ticks(top, unit, height), axis.ticks)
 
 
 def series_text(
-    values: Mapping[str, float | None], unit: Unit, words: Mapping[str, str] | None
+    values: Mapping[str, float | None], unit: Unit, words: Mapping[str, str] | None = None
 ) -> str:
     """The values of a column in words; what is nought is left out."""
     names = words or {}

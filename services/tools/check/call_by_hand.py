@@ -28,14 +28,13 @@ class HandCaller:
         *,
         at: datetime,
         expires_s: float,
-        delivery: int = 1,
         approved_by: str | None = None,
     ) -> ToolCallRecord:
         """One call; its run is one that does not exist, and its workflow the caller's own."""
         approved = CallApproval(by=approved_by or "", reason="called by hand", at=at)
         return ToolCallRecord(
             call_id=call_id,
-            delivery=delivery,
+            delivery=1,
             request_id=self.name,
             workflow_id=self.name,
             toolset=toolset,
