@@ -273,13 +273,15 @@ class RunStage:
         self.worker = self.new_worker()
 
     @classmethod
-    async def opened(cls, *names: str, call_s: float | None = None, **stage: Any) -> Self:
+    async def opened(
+        cls, *names: str, call_s: float | None = None, asked: Json | None = None, **stage: Any
+    ) -> Self:
         """A stage whose worker has its lane, with requests of these names published."""
         made = cls(**stage)
         if call_s is not None:
             made.provider.call_s = call_s
         await made.worker.open()
-        made.publish(*names)
+        made.publish(*names, **asked or {})
         return made
 
     def new_worker(self) -> RunWorker:

@@ -1,7 +1,7 @@
 """One worker on one broker, and the requests published so far: the stage of most lane tests."""
 
 import asyncio
-from typing import Any
+from typing import Any, Self
 
 from answerbus.topics import ATTEMPTS
 from tests.unit.worker.lane.fakes import Broker
@@ -25,6 +25,15 @@ class Stage:
         self.context = context(self.provider, **settings)
         self.worker = Worker(self.broker, self.context)
         self.names: list[str] = []
+
+    @classmethod
+    async def calling(cls, *names: str, **stage: Any) -> Self:
+        """A stage whose worker found requests of these names, and has called for the first."""
+        made = cls(**stage)
+        made.publish(*names)
+        await made.worker.open()
+        await made.called(names[0])
+        return made
 
     def publish(self, *names: str, **more: Any) -> None:
         for name in names:

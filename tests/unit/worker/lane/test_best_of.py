@@ -213,9 +213,7 @@ async def test_a_slow_proposal_leaves_time_to_choose_among_the_others() -> None:
 @pytest.mark.parametrize("at_s", [0.02, 0.06, 0.11])
 @on_virtual_time
 async def test_a_cancelled_run_ends_after_its_proposals(at_s: float) -> None:
-    stage = ProposingStage()
-    await stage.worker.open()
-    stage.publish("r-1")
+    stage = await ProposingStage.opened("r-1")
     await asyncio.sleep(at_s)
     stage.cancel("r-1")
     await finished(stage)
@@ -241,9 +239,7 @@ async def test_no_commit_that_fails_loses_a_proposal_or_doubles_it(
 @pytest.mark.parametrize("number", range(16))
 @on_virtual_time
 async def test_a_crash_at_each_point_ends_in_one_answer(number: int) -> None:
-    stage = ProposingStage()
-    await stage.worker.open()
-    stage.publish("r-1")
+    stage = await ProposingStage.opened("r-1")
     await asyncio.sleep(0.01 + 0.02 * number)
     await stage.crash()
     stage.worker.assign(0)

@@ -244,9 +244,9 @@ async def test_a_successor_ends_a_child_whose_call_had_ended_before_its_run_goes
         publish(stage.broker, asked, event["workflow_id"], **body)
         return [(1.0, {"kind": "ok", "value": "asked"})]
 
-    stage = DelegatingStage(ONE_CALL, {asked: [actions(call("orders.pay"))]}, tool)
-    await stage.worker.open()
-    stage.publish("r-1")
+    stage = await DelegatingStage.opened(
+        "r-1", steps=ONE_CALL, answers={asked: [actions(call("orders.pay"))]}, tooling=tool
+    )
     await until(lambda: FIRST in stage.ended())
     await stage.crash()
     assert terminals(stage.broker) == {}

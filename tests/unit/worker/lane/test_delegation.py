@@ -333,9 +333,7 @@ async def test_the_deadline_ends_the_tree_from_below() -> None:
 
 @on_virtual_time
 async def test_an_id_in_use_is_not_taken_for_a_child() -> None:
-    stage = DelegatingStage()
-    await stage.worker.open()
-    stage.publish("r-1.call.1.0", agent=None)
+    stage = await DelegatingStage.opened("r-1.call.1.0", asked={"agent": None})
     stage.publish("r-1")
     parent = {"request_id": "r-1", "call_id": full_id("r-1.call.1.1")}
     stage.provider.child_s = 2.0

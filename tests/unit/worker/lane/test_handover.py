@@ -102,10 +102,7 @@ async def test_a_worker_that_stops_does_not_wait_for_a_lane_that_another_has(ord
 
 @on_virtual_time
 async def test_a_lane_that_opens_while_its_worker_stops_gives_up_when_another_gets_it() -> None:
-    stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", provider=FakeProvider(lambda *_: (25.0, answered())))
     stage.broker.hangs = True
     stage.worker.lane.on_loss(ConnectionError("the broker is away"))
     draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
@@ -147,10 +144,7 @@ async def test_a_partition_that_comes_back_finds_the_calls_that_could_not_be_set
     *, lost_first: bool
 ) -> None:
     """The broker was away while the partition went elsewhere, where nobody opened it."""
-    stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", provider=FakeProvider(lambda *_: (8.0, answered())))
     stage.broker.unreachable = True
     if lost_first:
         stage.publish("r-2", workflow_id=workflow_of(0, 1))
@@ -167,10 +161,7 @@ async def test_a_partition_that_comes_back_finds_the_calls_that_could_not_be_set
 
 @on_virtual_time
 async def test_an_orphan_that_cannot_settle_lets_go_in_the_end() -> None:
-    stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", provider=FakeProvider(lambda *_: (8.0, answered())))
     orphan = stage.worker.lane
     stage.broker.unreachable = True
     stage.worker.revoke()

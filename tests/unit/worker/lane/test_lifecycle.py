@@ -94,10 +94,7 @@ async def test_a_call_is_told_until_when_its_permit_lasts() -> None:
 
 @on_virtual_time
 async def test_a_partition_that_comes_back_goes_on_with_what_it_has() -> None:
-    stage = Stage()
-    stage.publish("r-1", "r-2")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", "r-2")
     stage.worker.revoke()
     assert stage.worker.lane.state is State.SUSPENDED
     await until(lambda: done(stage.broker, ["r-1"]))
@@ -170,10 +167,9 @@ async def test_an_orphaned_lane_that_is_assigned_again_loses_no_request() -> Non
 @pytest.mark.parametrize("reply", [Throttled(0.5), Rejected("profile", 401, None), answered()])
 @on_virtual_time
 async def test_an_orphan_saves_its_answers_and_holds_no_slot_afterwards(reply: Any) -> None:
-    stage = Stage(FakeProvider(lambda *_: (1.0, reply)), slots=1)
-    stage.publish("r-1", "r-2")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling(
+        "r-1", "r-2", provider=FakeProvider(lambda *_: (1.0, reply)), slots=1
+    )
     orphan = stage.worker.lane
     stage.worker.revoke()
     stage.worker.assign()
@@ -208,10 +204,7 @@ async def test_whoever_takes_over_shuts_the_old_lane_out() -> None:
 
 @on_virtual_time
 async def test_a_drain_waits_for_calls_and_returns_what_was_not_used() -> None:
-    stage = Stage(FakeProvider(lambda *_: (5.0, answered())))
-    stage.publish("called")
-    await stage.worker.open()
-    await stage.called("called")
+    stage = await Stage.calling("called", provider=FakeProvider(lambda *_: (5.0, answered())))
     stage.publish("spent", workflow_id=workflow_of(0, 1))
     await until(lambda: bool(stage.worker.lane.calls.unused), look_s=0.001)
     began = now()
@@ -225,10 +218,7 @@ async def test_a_drain_waits_for_calls_and_returns_what_was_not_used() -> None:
 
 @on_virtual_time
 async def test_a_drain_does_not_wait_for_what_will_not_be_called_again() -> None:
-    stage = Stage(FakeProvider(lambda *_: (1.0, Throttled(3.0))))
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", provider=FakeProvider(lambda *_: (1.0, Throttled(3.0))))
     began = now()
     await stage.worker.drain(30)
 
@@ -238,10 +228,7 @@ async def test_a_drain_does_not_wait_for_what_will_not_be_called_again() -> None
 
 @on_virtual_time
 async def test_rebalances_during_a_drain_bring_no_new_work() -> None:
-    stage = Stage(FakeProvider(lambda *_: (5.0, answered())))
-    stage.publish("r-1", "r-2")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", "r-2", provider=FakeProvider(lambda *_: (5.0, answered())))
     draining = asyncio.create_task(stage.worker.membership.drain(30))
     for _ in range(3):
         await asyncio.sleep(0.5)
@@ -260,10 +247,7 @@ async def test_rebalances_during_a_drain_bring_no_new_work() -> None:
 async def test_a_drain_publishes_answers_also_if_the_producer_is_lost_meanwhile(
     fault: Fault,
 ) -> None:
-    stage = Stage(FakeProvider(lambda *_: (5.0, answered())))
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", provider=FakeProvider(lambda *_: (5.0, answered())))
     draining = asyncio.create_task(stage.worker.membership.drain(30))
     await asyncio.sleep(1)
     stage.publish("r-2", workflow_id=workflow_of(0, 1))

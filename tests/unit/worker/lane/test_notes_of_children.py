@@ -34,9 +34,9 @@ async def test_a_note_of_a_specialists_tool_stands_in_its_answer_and_is_told_to_
 
     specialist = (actions(call()), finish(wrapped(notes=["own"])))
     steps = (actions(delegate(agent="support")), actions(says("Joined.")))
-    stage = DelegatingStage(steps, {"r-1.call.1.0": specialist}, tooling=noting)
-    await stage.worker.open()
-    stage.publish("r-1")
+    stage = await DelegatingStage.opened(
+        "r-1", steps=steps, answers={"r-1.call.1.0": specialist}, tooling=noting
+    )
     await until(lambda: done(stage.broker, stage.names))
     await stage.end()
     check_tree(stage)

@@ -250,10 +250,7 @@ async def test_a_bug_in_taking_one_record_in_ends_with_that_record() -> None:
 @on_virtual_time
 async def test_a_request_after_losses_in_a_row_is_no_suspect() -> None:
     """Calls that take longer than the broker stays: nothing is finished between two losses."""
-    stage = Stage(FakeProvider(lambda *_: (50.0, answered())))
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", provider=FakeProvider(lambda *_: (50.0, answered())))
     for _ in range(LOSSES):
         stage.broker.faults.append(Fault.REFUSED)
         stage.broker.publish(b"nonsense")

@@ -31,9 +31,9 @@ TAKEN = 6
 
 
 async def died(attempts: int = TAKEN + 1, steps_max: int = 20) -> RunStage:
-    stage = RunStage(TEN, agent={"steps_max": steps_max})
-    await stage.worker.open()
-    stage.publish("r-1", budget={"attempts": attempts})
+    stage = await RunStage.opened(
+        "r-1", steps=TEN, agent={"steps_max": steps_max}, asked={"budget": {"attempts": attempts}}
+    )
     await until(lambda: done(stage.broker, stage.names))
     assert cause(stage, "r-1") == "budget_exhausted"
     return stage

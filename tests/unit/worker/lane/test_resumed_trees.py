@@ -62,9 +62,9 @@ BUDGET = 7 + 5  # of the root until its seventh step, and of four children, one 
 
 
 async def died() -> DelegatingStage:
-    stage = DelegatingStage(TEN, CHILDREN)
-    await stage.worker.open()
-    stage.publish("r-1", budget={"attempts": BUDGET})
+    stage = await DelegatingStage.opened(
+        "r-1", steps=TEN, answers=CHILDREN, asked={"budget": {"attempts": BUDGET}}
+    )
     await until(lambda: done(stage.broker, stage.names))
     assert cause(stage, "r-1") == "budget_exhausted"
     assert len(stage.children()) == 4

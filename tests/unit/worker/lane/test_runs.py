@@ -286,9 +286,7 @@ async def test_a_denied_call_is_shown_to_the_model_and_never_runs() -> None:
 
 @on_virtual_time
 async def test_the_deadline_ends_a_run_that_waits_for_its_tools() -> None:
-    stage = RunStage(PAYS)
-    await stage.worker.open()
-    stage.publish("r-1", ttl_s=60)
+    stage = await RunStage.opened("r-1", steps=PAYS, asked={"ttl_s": 60})
     await finished(stage)
 
     assert cause(stage, "r-1") == "deadline_passed"
@@ -325,9 +323,9 @@ def test_a_model_that_goes_on_calling_failing_tools_ends_also_over_crashes() -> 
 @on_virtual_time
 async def test_a_model_that_never_ends_must_finish_in_its_last_step() -> None:
     forever = (actions(call()),)
-    stage = RunStage(forever, agent={"steps_max": 3})
-    await stage.worker.open()
-    stage.publish("r-1", budget={"attempts": 20})
+    stage = await RunStage.opened(
+        "r-1", steps=forever, agent={"steps_max": 3}, asked={"budget": {"attempts": 20}}
+    )
     await finished(stage)
 
     assert len(stage.steps("step")) == 2
@@ -342,9 +340,11 @@ async def test_a_model_that_only_thinks_is_asked_again_and_no_thought_is_shown_o
     None
 ):
     thinking = (actions(thinks("CANARY")),)
-    stage = RunStage((actions(thinks("CANARY"), call()), *thinking))
-    await stage.worker.open()
-    stage.publish("r-1", budget={"attempts": 3})
+    stage = await RunStage.opened(
+        "r-1",
+        steps=(actions(thinks("CANARY"), call()), *thinking),
+        asked={"budget": {"attempts": 3}},
+    )
     await finished(stage)
 
     attempts = events(stage.broker, ATTEMPTS)
@@ -358,9 +358,7 @@ async def test_a_model_that_only_thinks_is_asked_again_and_no_thought_is_shown_o
 
 @on_virtual_time
 async def test_the_last_attempt_of_an_account_cannot_call_tools() -> None:
-    stage = RunStage()
-    await stage.worker.open()
-    stage.publish("r-1", budget={"attempts": 1})
+    stage = await RunStage.opened("r-1", asked={"budget": {"attempts": 1}})
     await finished(stage)
 
     assert "orders.get" not in stage.provider.prompts[0].system
@@ -369,9 +367,7 @@ async def test_the_last_attempt_of_an_account_cannot_call_tools() -> None:
 
 @on_virtual_time
 async def test_an_unknown_agent_ends_before_anything_is_spent() -> None:
-    stage = RunStage()
-    await stage.worker.open()
-    stage.publish("r-1", agent={"name": "nobody"})
+    stage = await RunStage.opened("r-1", asked={"agent": {"name": "nobody"}})
     stage.publish("r-2", agent={"name": "support", "tools": ["orders.rm"]})
     await finished(stage)
 

@@ -98,9 +98,9 @@ async def test_its_children_end_as_cancelled() -> None:
 async def test_a_run_goes_on_whose_child_was_ended() -> None:
     """It waited for the child until its deadline."""
     child = "r-1.call.1.0"
-    stage = DelegatingStage(FAN_OUT, answers={child: [{"not": "wrapped"}]})
-    await stage.worker.open()
-    stage.publish("r-1")
+    stage = await DelegatingStage.opened(
+        "r-1", steps=FAN_OUT, answers={child: [{"not": "wrapped"}]}
+    )
     await until(lambda: bool(stage.broker.log(RETRIES).records), 60)
     await until(lambda: stage.broker.offsets.get(0, 0) > 0, 60)  # no copy of the run is read
     await elsewhere(stage, ends=child)

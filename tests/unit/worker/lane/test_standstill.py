@@ -24,10 +24,9 @@ def stand_still(seconds: float) -> None:
 
 @on_virtual_time
 async def test_an_answer_that_came_meanwhile_is_paid_once() -> None:
-    stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())), timeout_s=TIMEOUT_S)
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling(
+        "r-1", provider=FakeProvider(lambda *_: (CALL_S, answered())), timeout_s=TIMEOUT_S
+    )
     stand_still(LONG_S)
     await stage.end()
 
@@ -38,10 +37,7 @@ async def test_an_answer_that_came_meanwhile_is_paid_once() -> None:
 @on_virtual_time
 async def test_a_call_without_an_answer_times_out_all_the_same() -> None:
     script = FakeProvider(lambda _, attempt: (LONG_S if attempt == 1 else CALL_S, answered()))
-    stage = Stage(script, timeout_s=TIMEOUT_S)
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", provider=script, timeout_s=TIMEOUT_S)
     stand_still(LONG_S / 2)
     await stage.end()
 
@@ -64,10 +60,7 @@ async def test_a_commit_that_was_acknowledged_meanwhile_loses_no_lane() -> None:
 
 @on_virtual_time
 async def test_a_drain_brings_an_answer_home_that_came_meanwhile() -> None:
-    stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())))
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling("r-1", provider=FakeProvider(lambda *_: (CALL_S, answered())))
     draining = asyncio.create_task(stage.worker.membership.drain(TIMEOUT_S))
     await asyncio.sleep(CALL_S / 2)
     stand_still(LONG_S)

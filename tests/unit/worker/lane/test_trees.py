@@ -64,9 +64,9 @@ def test_a_minimum_stays_reserved_by_a_step_whose_lane_was_opened_again_while_it
 @on_virtual_time
 async def test_equal_parts_are_what_is_left_but_for_the_reserved_minimum() -> None:
     steps = (actions(*(delegate(f"c{n}") for n in range(3))), actions(says("Joined.")))
-    stage = DelegatingStage(steps, split="equal")
-    await stage.worker.open()
-    stage.publish("r-1", budget={"attempts": 7})
+    stage = await DelegatingStage.opened(
+        "r-1", steps=steps, split="equal", asked={"budget": {"attempts": 7}}
+    )
     await until(lambda: done(stage.broker, ["r-1"]))
     await stage.end()
     check_tree(stage)

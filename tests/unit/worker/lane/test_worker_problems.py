@@ -123,10 +123,9 @@ async def test_unreadable_state_keeps_the_lane_closed_and_says_so() -> None:
 
 @on_virtual_time
 async def test_a_lane_that_cannot_open_again_holds_no_slots() -> None:
-    stage = Stage(FakeProvider(lambda *_: (50.0, answered())), slots=1)
-    stage.publish("r-1")
-    await stage.worker.open()
-    await stage.called("r-1")
+    stage = await Stage.calling(
+        "r-1", provider=FakeProvider(lambda *_: (50.0, answered())), slots=1
+    )
     stage.broker.log(RETRIES).append(b"r-9", b"{}", (), stage.broker.clock.now())
     stage.broker.faults.append(Fault.REFUSED)
     stage.broker.publish(b"nonsense")

@@ -41,6 +41,12 @@ CANCEL = Cancel(
 ORDERS, ECHO = toolset_cards("orders"), toolset_cards("echo")
 
 
+def of_both(*more: Topic) -> set[str]:
+    """The names of the topics of both toolsets."""
+    calls = (tool_calls(name) for name in ("orders", "echo"))
+    return {topic.full_name() for topic in (ORDERS, ECHO, *calls, *more)}
+
+
 @dataclass(frozen=True)
 class Record:
     key: bytes
@@ -180,9 +186,7 @@ Announce = Callable[[Consumer], None]
 @on_virtual_time
 async def test_no_server_speaks_for_another_toolset(announce: Announce) -> None:
     """Whoever may write the cards of `echo`, or the shared topic, changes nothing of `orders`."""
-    there = {one.full_name() for one in (ORDERS, ECHO, SHARED_CARDS)}
-    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-    bus, known = Consumer(there=there), KnownTools()
+    bus, known = Consumer(there=of_both(SHARED_CARDS)), KnownTools()
     bus.announce(card("get"))
     bus.announce(card("say", toolset="echo"))
     reader = reader_of(bus, known, ("orders", "echo"))
@@ -248,9 +252,7 @@ class Noting(InPlace):
 
 @on_virtual_time
 async def test_a_toolset_with_thousands_of_cards_holds_up_no_other() -> None:
-    there = {one.full_name() for one in (ORDERS, ECHO)}
-    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-    bus, known, work = Consumer(there=there), KnownTools(), Noting()
+    bus, known, work = Consumer(there=of_both()), KnownTools(), Noting()
     for number in range(1_000):
         bus.announce(card(f"say-{number}", toolset="echo"))
     bus.announce(card("get"))
@@ -261,9 +263,7 @@ async def test_a_toolset_with_thousands_of_cards_holds_up_no_other() -> None:
 
 @on_virtual_time
 async def test_costly_cards_do_not_hold_up_one_that_is_announced_later() -> None:
-    there = {one.full_name() for one in (ORDERS, ECHO)}
-    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-    bus, known, work = Consumer(there=there), KnownTools(), Noting()
+    bus, known, work = Consumer(there=of_both()), KnownTools(), Noting()
     for number in range(100):
         bus.announce(card(f"say-{number}", toolset="echo"))
     reader = reader_of(bus, known, ("orders", "echo"), costly_work=work)
@@ -311,9 +311,7 @@ async def test_cards_of_the_shared_topic_are_read_where_asked_for_until_there_is
 
 @on_virtual_time
 async def test_a_toolset_that_no_agent_names_is_not_read() -> None:
-    there = {one.full_name() for one in (ORDERS, ECHO)}
-    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-    bus, known, named = Consumer(there=there), KnownTools(), {"echo"}
+    bus, known, named = Consumer(there=of_both()), KnownTools(), {"echo"}
     bus.announce(card("get"))
     bus.announce(card("say", toolset="echo"))
     reader = reader_of(bus, known, named)
@@ -483,9 +481,7 @@ async def test_without_the_topic_of_accepted_tools_that_is_said() -> None:
 async def test_a_topic_of_cards_without_a_leader_keeps_no_other_toolset_away(
     *, is_known: bool
 ) -> None:
-    there = {one.full_name() for one in (ORDERS, ECHO)}
-    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-    bus, known = Consumer(there=there), KnownTools()
+    bus, known = Consumer(there=of_both()), KnownTools()
     bus.announce(card("say", toolset="echo"))
     bus.announce(card("get"))
     reader = reader_of(bus, known, ("orders", "echo"))
