@@ -27,6 +27,16 @@ READ_LIMIT_S = 30.0
 HIDDEN = "Records of runs were not looked at."
 
 
+async def no_texts(*_: Any) -> dict[str, str]:
+    return {}
+
+
+def key_in(folder: Path) -> Path:
+    file = folder / "key.pem"
+    file.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return file
+
+
 def ran(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(cli.application(), ["evidence", *arguments])
     return done.exit_code, done.output
@@ -90,13 +100,9 @@ def test_a_pack_that_would_be_too_large_is_named_and_not_kept(
     async def too_large(*_: Any) -> None:
         raise PackTooLarge
 
-    async def no_texts(*_: Any) -> dict[str, str]:
-        return {}
-
     monkeypatch.setattr("services.commands.evidence._texts", no_texts)
     monkeypatch.setattr("services.operators.adapters.evidence._written", too_large)
-    private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
-    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    private, out = key_in(tmp_path), tmp_path / "pack.zip"
 
     code, text = ran("export", "--since", "30d", "--key", str(private), "--out", str(out))
 
@@ -108,8 +114,7 @@ def test_a_pack_that_would_be_too_large_is_named_and_not_kept(
 def test_of_an_unknown_workflow_no_pack_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
-    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    private, out = key_in(tmp_path), tmp_path / "pack.zip"
 
     async def nothing(*_: Any) -> Exported:
         out.write_bytes(b"an empty pack")
@@ -127,12 +132,8 @@ def test_a_pack_has_its_name_only_once_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An export that is killed leaves no part of a pack under this name."""
-    private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
-    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    private, out = key_in(tmp_path), tmp_path / "pack.zip"
     meanwhile = []
-
-    async def no_texts(*_: Any) -> dict[str, str]:
-        return {}
 
     async def half(*_: Any) -> Exported:
         meanwhile.append(out.exists())
@@ -154,8 +155,7 @@ def test_a_pack_has_its_name_only_once_it_is_whole(
 def test_an_anchor_without_the_steps_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    private = tmp_path / "key.pem"
-    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    private = key_in(tmp_path)
 
     async def anchored(*_: Any) -> tuple[Path, bytes]:
         return tmp_path / "anchor", b""
@@ -174,11 +174,7 @@ def test_an_anchor_without_the_steps_says_so(
 def test_a_pack_that_another_export_has_written_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
-    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-
-    async def no_texts(*_: Any) -> dict[str, str]:
-        return {}
+    private, out = key_in(tmp_path), tmp_path / "pack.zip"
 
     async def meanwhile(*_: Any) -> Exported:
         out.write_bytes(b"of the other")
