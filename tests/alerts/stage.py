@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from answerbus.client.bounded import close
@@ -21,6 +21,7 @@ from infra.ports import LOOPBACK, free_ports
 from tests.integration import fake_time
 from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, request, until
 from tests.integration.command_line import Ended, answerbus
+from tests.integration.kafka_admin import kafka_admin
 
 PARTITIONS = 8
 CLOCK_SHIFT = "+90s"
@@ -174,24 +175,16 @@ class Stage:
 
     async def delete_requests(self) -> None:
         """What retention does: nobody can read them any more."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bus.bootstrap)
-        await admin.start()
-        try:
+        async with kafka_admin(self.bus.bootstrap) as admin:
             topic = self.bus.topic(REQUESTS)
             await admin.delete_records(
                 {TopicPartition(topic, n): RecordsToDelete(-1) for n in range(PARTITIONS)}
             )
-        finally:
-            await admin.close()
 
     async def delete_topic(self) -> None:
         """Take the requests topic away."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bus.bootstrap)
-        await admin.start()
-        try:
+        async with kafka_admin(self.bus.bootstrap) as admin:
             await admin.delete_topics([self.bus.topic(REQUESTS)])
-        finally:
-            await admin.close()
 
     @contextmanager
     def wrong_settings(self) -> Iterator[None]:

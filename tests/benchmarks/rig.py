@@ -32,6 +32,7 @@ from tests.benchmarks.upstream import Upstream
 from tests.integration.bus import Bus, Worker, create_topics
 from tests.integration.certificates import Authority
 from tests.integration.history import tree_of, variables_of
+from tests.integration.kafka_admin import kafka_admin
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
@@ -318,11 +319,7 @@ def _listens(port: int) -> bool:
 
 
 async def _create(bus: Bus, name: str) -> None:
-    from aiokafka.admin import AIOKafkaAdminClient, NewTopic  # noqa: PLC0415
+    from aiokafka.admin import NewTopic  # noqa: PLC0415
 
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         await admin.create_topics([NewTopic(name, bus.partitions, 1)])
-    finally:
-        await admin.close()

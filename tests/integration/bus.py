@@ -22,6 +22,7 @@ from answerbus.partition import partition_of
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, Topic
 from tests.integration.forked import Forked, fork, is_forkable
 from tests.integration.history import variables_of
+from tests.integration.kafka_admin import kafka_admin
 
 START_S = 90.0  # a worker's start on a busy machine
 TRANSACTIONS_S = 30.0  # until a broker gives up those that a killed worker left open
@@ -279,9 +280,7 @@ async def until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> N
 
 async def create_topics(bus: Bus, replicas: int = 1, topics: Sequence[Topic] = TOPICS) -> None:
     """What `answerbus topics apply` does, for a few partitions."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         await admin.create_topics(
             [
                 NewTopic(bus.topic(t), bus.partitions, replicas, topic_configs=dict(t.settings()))
@@ -289,8 +288,6 @@ async def create_topics(bus: Bus, replicas: int = 1, topics: Sequence[Topic] = T
             ]
         )
         await until_ready(admin, [bus.topic(topic) for topic in topics])
-    finally:
-        await admin.close()
 
 
 async def until_ready(admin: AIOKafkaAdminClient, names: list[str]) -> None:
@@ -302,13 +299,9 @@ async def until_ready(admin: AIOKafkaAdminClient, names: list[str]) -> None:
 
 async def remove_topics(bus: Bus) -> None:
     """Delete the topics of its prefix: each client fetches the metadata of all topics."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         names = await admin.list_topics()
         await admin.delete_topics([name for name in names if name.startswith(f"{bus.prefix}.")])
-    finally:
-        await admin.close()
 
 
 def _is_ready(topic: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from answerbus.topics import REQUESTS, TOPICS, Topic
 from tests.integration.bus import Bus
 from tests.integration.evidence import Evidence
+from tests.integration.kafka_admin import kafka_admin
 
 VISIBLE_S = 20.0
 
@@ -17,9 +18,7 @@ VISIBLE_S = 20.0
 async def extend(bus: Bus, topics: Iterable[Topic], partitions: int) -> Bus:
     """Give topics more partitions; the bus as clients see it which count those of the topics."""
     names = {bus.topic(topic) for topic in topics}
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         more = {name: NewPartitions(total_count=partitions) for name in names}
         await admin.create_partitions(more)
         async with asyncio.timeout(VISIBLE_S):
@@ -29,17 +28,13 @@ async def extend(bus: Bus, topics: Iterable[Topic], partitions: int) -> Bus:
                 for topic in await admin.describe_topics(list(names))
             ):
                 await asyncio.sleep(0.05)
-    finally:
-        await admin.close()
     return replace(bus, partitions=partitions)
 
 
 async def recreate(bus: Bus, topic: Topic, partitions: int) -> None:
     """Delete a topic and make it again, with another number of partitions."""
     name = bus.topic(topic)
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         await admin.delete_topics([name])
         async with asyncio.timeout(VISIBLE_S):
             while name in await admin.list_topics():
@@ -47,8 +42,6 @@ async def recreate(bus: Bus, topic: Topic, partitions: int) -> None:
             new = NewTopic(name, partitions, 1, topic_configs=dict(topic.settings()))
             while not await _is_created(admin, new):
                 await asyncio.sleep(0.1)
-    finally:
-        await admin.close()
 
 
 async def _is_created(admin: AIOKafkaAdminClient, topic: NewTopic) -> bool:

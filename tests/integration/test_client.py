@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.errors import TopicAuthorizationFailedError
 from pydantic import BaseModel, model_validator
 
@@ -20,6 +20,7 @@ from answerbus.request import Context, ContractRef, Fact, InlineRef, Request, Te
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS
 from tests.integration.answering import answering, dead_letter, refusal, result, unvalidated, write
 from tests.integration.bus import DEP_BUMP, Bus, until_ready
+from tests.integration.kafka_admin import kafka_admin
 
 pytestmark = pytest.mark.kafka
 
@@ -377,24 +378,18 @@ async def test_missing_topics_are_named_and_not_made(
 
 
 async def topics_with(bootstrap: str, prefix: str) -> set[str]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bootstrap) as admin:
         return {name for name in await admin.list_topics() if name.startswith(prefix)}
-    finally:
-        await admin.close()
 
 
 async def test_a_topic_with_fewer_partitions_than_the_others_counts_before_there_is_a_ledger(
     kafka_bootstrap: str, make_prefix: Callable[[], str]
 ) -> None:
     prefix = make_prefix()
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka_bootstrap)
-    await admin.start()
     sizes = {REQUESTS: 2, RESULTS: 2, REFUSALS: 3, DEAD_LETTERS: 2}
-    await admin.create_topics([NewTopic(t.full_name(prefix), n, 1) for t, n in sizes.items()])
-    await until_ready(admin, [topic.full_name(prefix) for topic in sizes])
-    await admin.close()
+    async with kafka_admin(kafka_bootstrap) as admin:
+        await admin.create_topics([NewTopic(t.full_name(prefix), n, 1) for t, n in sizes.items()])
+        await until_ready(admin, [topic.full_name(prefix) for topic in sizes])
 
     async with Client(kafka_bootstrap, topic_prefix=prefix) as client:
         with pytest.raises(NoAnswerYet):

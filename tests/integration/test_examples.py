@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from fastapi.testclient import TestClient
 from openai import OpenAI
 
@@ -27,6 +27,7 @@ from answerbus.client import SyncClient
 from answerbus.client.testing import FakeClient, answered
 from answerbus.topics import RESULTS
 from tests.integration.bus import ANSWERED, Bus, create_topics
+from tests.integration.kafka_admin import kafka_admin
 from tests.plugins.installing import install
 
 pytestmark = pytest.mark.kafka
@@ -164,12 +165,8 @@ async def test_faststream_asks_upstream_and_reads_downstream(stand: Stand) -> No
 
 
 async def a_topic(bootstrap: str, name: str) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bootstrap) as admin:
         await admin.create_topics([NewTopic(name, 1, 1)])
-    finally:
-        await admin.close()
 
 
 def test_the_loop_runs_the_tool_and_says_what_it_gave(stand: Stand) -> None:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 
 from answerbus.partition import partition_of
 from answerbus.topics import REQUESTS, TOPICS
 from infra.kafka import Broker, Cluster, start_broker
 from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, request, until
+from tests.integration.kafka_admin import kafka_admin
 
 pytestmark = pytest.mark.kafka
 
@@ -80,9 +81,7 @@ async def test_a_partition_without_a_leader_is_named_and_the_others_go_on(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     bus = Bus(cluster.bootstrap_servers, "three", 3, tmp_path)
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         once = {number: [number + 1] for number in range(3)}  # one copy, on one broker each
         await admin.create_topics(
             [NewTopic(bus.topic(REQUESTS), -1, -1, replica_assignments=once)], validate_only=False
@@ -93,8 +92,6 @@ async def test_a_partition_without_a_leader_is_named_and_the_others_go_on(
             if topic is not REQUESTS
         ]
         await admin.create_topics(rest)
-    finally:
-        await admin.close()
     config = bus.config([{"reply": ANSWERED}], worker={"stuck_after_s": STUCK_AFTER_S})
     try:
         worker = bus.start_worker(config)

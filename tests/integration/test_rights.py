@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.topics import CONTROLS, LEDGER, REQUESTS, RESULTS, RETRIES, RUN_TOPICS, TOPICS, Topic
 from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, request, until
+from tests.integration.kafka_admin import kafka_admin
 from tests.integration.rights import DESCRIBE, GROUP, PASSWORD, READ, TOPIC, TRANSACTIONAL_ID, WRITE
 from tests.integration.secured import Secured, secured_broker
 
@@ -148,12 +148,8 @@ async def test_the_right_to_the_transactional_ids_has_words(secured: Secured, bu
 
 
 async def delete(bus: Bus, topic: Topic) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         await admin.delete_topics([bus.topic(topic)])
-    finally:
-        await admin.close()
 
 
 async def test_the_right_to_cancellations_goes_and_comes_back(secured: Secured, bus: Bus) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 
 from answerbus.client import Client, NoAnswerYet
 from answerbus.client.errors import BusUnavailable
@@ -51,6 +51,7 @@ from services.tools.serving import serve_checked
 from services.worker.adapters.kafka.rights_check import check_rights
 from tests.integration.bus import ANSWERED, Bus, create_topics, request, until
 from tests.integration.granting import Granting
+from tests.integration.kafka_admin import kafka_admin
 from tests.integration.rights import PASSWORD, PASSWORD_ENV
 from tests.integration.secured import Secured
 from tests.unit.operators.comparisons.test_comparisons import compared
@@ -206,12 +207,8 @@ async def prepared(it: Setting, role: Role) -> None:
     await create_topics(it.bus)
     calls = it.bus.topic(tool_calls("echo"))
     names = [calls, *map(it.bus.topic, (*RUN_TOPICS, COMPARISONS, toolset_cards("echo")))]
-    admin = AIOKafkaAdminClient(bootstrap_servers=it.bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(it.bus.bootstrap) as admin:
         await admin.create_topics([NewTopic(name, 1, 1) for name in names])
-    finally:
-        await admin.close()
     async with AIOKafkaProducer(bootstrap_servers=it.bus.bootstrap) as producer:
         for name in (*map(it.bus.topic, TOPICS), calls):
             await producer.send_and_wait(name, b"no event", b"no key of ours")

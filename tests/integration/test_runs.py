@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.call_id import call_id
 from answerbus.partition import partition_of
@@ -28,6 +27,7 @@ from answerbus.topics import (
 )
 from tests.integration.bus import Bus, create_topics, request, until
 from tests.integration.evidence_packs import is_whole
+from tests.integration.kafka_admin import kafka_admin
 
 pytestmark = pytest.mark.kafka
 
@@ -274,10 +274,8 @@ async def test_a_toolset_without_a_topic_stops_no_lane(bus: Bus) -> None:
 
     await bus.publish([ask("gone", "w-2", agent={"name": "deserted"})])
     await until(lambda: "gone" in {call["request_id"] for call in bus.calls()}, "it is asked")
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    await admin.delete_topics([bus.topic(GONE)])
-    await admin.close()
+    async with kafka_admin(bus.bootstrap) as admin:
+        await admin.delete_topics([bus.topic(GONE)])
     unordered = {"ordering": "none"}
     await bus.publish([ask("plain", "w-2", agent=None, policy=unordered)])
     ended = {event["request_id"]: event for event in await bus.terminals(3)}

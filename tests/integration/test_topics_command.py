@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from answerbus.topics import ATTEMPTS, COMPARISONS, REQUESTS, RESULTS, RUN_TOPICS, RUNS, TOPICS
@@ -13,6 +13,7 @@ from services.command_line import bus_of
 from services.commands.asked_profiles import with_topic
 from services.settings.settings import KafkaSettings
 from tests.integration.command_line import answerbus
+from tests.integration.kafka_admin import kafka_admin
 
 pytestmark = pytest.mark.kafka
 
@@ -29,9 +30,7 @@ async def applied(bootstrap: str, prefix: str, *options: str, **settings: str) -
 
 async def there(bootstrap: str, prefix: str) -> Mapping[str, tuple[int, Mapping[str, str]]]:
     """Partitions and own settings of the topics with a prefix."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bootstrap) as admin:
         counts = {
             topic["topic"]: len(topic["partitions"])
             for topic in await admin.describe_topics()
@@ -39,8 +38,6 @@ async def there(bootstrap: str, prefix: str) -> Mapping[str, tuple[int, Mapping[
         }
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in counts]
         answers = await admin.describe_configs(resources) if resources else []
-    finally:
-        await admin.close()
     own = {
         name: {entry[0]: entry[1] for entry in entries if entry[3] == 1}
         for answer in answers
@@ -50,12 +47,8 @@ async def there(bootstrap: str, prefix: str) -> Mapping[str, tuple[int, Mapping[
 
 
 async def create(bootstrap: str, *topics: NewTopic) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bootstrap) as admin:
         await admin.create_topics(list(topics))
-    finally:
-        await admin.close()
 
 
 async def test_topics_are_created_as_the_table_says_and_then_left_alone(

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
 from confluent_kafka import Consumer
 
 from answerbus.topics import LEDGER
@@ -12,6 +11,7 @@ from answerbus.topics import REQUESTS as REQUESTS_TOPIC
 from services.kafka.worker_groups import groups_of_workers
 from tests.integration.bus import ANSWERED, Bus, request, until
 from tests.integration.command_line import answerbus
+from tests.integration.kafka_admin import kafka_admin
 
 pytestmark = pytest.mark.kafka
 
@@ -122,12 +122,8 @@ async def test_many_other_groups_on_a_broker_are_distinguished(bus: Bus) -> None
         return all(reader.poll(0.05) or reader.assignment() for reader in readers)
 
     await until(join, "all readers have joined", LIMIT_S)
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         found = await groups_of_workers(admin, bus.topic(REQUESTS_TOPIC))
-    finally:
-        await admin.close()
         for reader in readers:
             reader.close()
 

@@ -8,6 +8,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from answerbus.topics import Topic
 from tests.integration.bus import Bus
+from tests.integration.kafka_admin import kafka_admin
 
 VISIBLE_S = 20.0
 
@@ -15,17 +16,13 @@ VISIBLE_S = 20.0
 async def change_settings(bus: Bus, topics: Mapping[Topic, Mapping[str, str]]) -> None:
     """Give each topic these settings, and no others; wait until all are in force."""
     wanted = {bus.topic(topic): dict(settings) for topic, settings in topics.items()}
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
-    await admin.start()
-    try:
+    async with kafka_admin(bus.bootstrap) as admin:
         await admin.alter_configs(
             [ConfigResource(ConfigResourceType.TOPIC, name, own) for name, own in wanted.items()]
         )
         async with asyncio.timeout(VISIBLE_S):
             while not await _are_shown(admin, wanted):
                 await asyncio.sleep(0.05)
-    finally:
-        await admin.close()
 
 
 async def _are_shown(admin: AIOKafkaAdminClient, wanted: Mapping[str, Mapping[str, str]]) -> bool:

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.errors import ProducerFenced
 
 from answerbus.client.bounded import bounded
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.transactional_producer import TransactionalProducer
+from tests.integration.kafka_admin import kafka_admin
 from tests.storms.proxied import LISTENER, ProxiedCluster, Proxies, proxies
 from tests.storms.proxy import PASS, Api, Kind, Treatment
 
@@ -130,12 +131,8 @@ def treat_first(way_in: Proxies, api: Api, treatment: Treatment) -> None:
 
 
 async def a_topic(cluster: ProxiedCluster, name: str) -> TopicPartition:
-    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
-    await admin.start()
-    try:
+    async with kafka_admin(cluster.bootstrap_servers) as admin:
         await admin.create_topics([NewTopic(name, 1, 1)])
-    finally:
-        await admin.close()
     return TopicPartition(name, 0)
 
 
