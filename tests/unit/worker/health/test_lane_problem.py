@@ -32,12 +32,17 @@ def called(reply: Reply, after_s: float = 1.0) -> FakeProvider:
     return FakeProvider(lambda *_: (after_s, reply))
 
 
+async def watched(provider: FakeProvider | None = None) -> tuple[Stage, Watch]:
+    """An open lane, and who looks at it."""
+    stage = Stage(provider)
+    await stage.worker.open()
+    return stage, Watch(stage)
+
+
 @pytest.mark.wide
 @on_virtual_time
 async def test_an_idle_lane_and_one_at_work_are_ready() -> None:
-    stage = Stage(called(answered(), 40.0))
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched(called(answered(), 40.0))
     await asyncio.sleep(1_000)
 
     assert watch.verdict() == Verdict({0: State.OPEN}, (), {}, {}, ())
@@ -75,9 +80,7 @@ SERVER_ERROR = Unavailable(503, ran=True)
 async def test_a_provider_that_serves_no_call_is_named_once_and_its_lanes_are_not_stuck(
     reply: Reply, call_s: float, named_after_s: float, why: str, kind: str
 ) -> None:
-    stage = Stage(called(reply, call_s))
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched(called(reply, call_s))
     stage.publish("r-1", budget={"attempts": 100})
     await asyncio.sleep(named_after_s)
 
@@ -121,9 +124,7 @@ async def test_all_profiles_of_a_server_are_named_by_the_first_connection_that_i
 
 @on_virtual_time
 async def test_a_pause_that_a_provider_asks_for_is_kept() -> None:
-    stage = Stage(called(Throttled(100.0)))
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched(called(Throttled(100.0)))
     stage.publish("r-1", policy={"ordering": "none"})
     await asyncio.sleep(2)
     stage.publish("r-2", policy={"ordering": "none"})  # waits at the profile
@@ -137,9 +138,7 @@ async def test_a_pause_that_a_provider_asks_for_is_kept() -> None:
 
 @on_virtual_time
 async def test_the_calls_of_a_lane_that_was_closed_are_in_flight_no_more() -> None:
-    stage = Stage(called(answered(), 500.0))
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched(called(answered(), 500.0))
     stage.publish("r-1")
     await stage.called("r-1")
     assert body_of(watch.verdict(), watch.watched)["in_flight"] == 1
@@ -153,9 +152,7 @@ async def test_the_calls_of_a_lane_that_was_closed_are_in_flight_no_more() -> No
 
 @on_virtual_time
 async def test_a_call_beyond_its_timeout_is_named() -> None:
-    stage = Stage(called(answered(), NEVER_S))
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched(called(answered(), NEVER_S))
     stage.publish("r-1")
     await stage.called("r-1")
     calls = stage.worker.lane.calls  # as if an adapter ignored its timeout
@@ -196,9 +193,7 @@ async def test_who_waits_for_a_slot_that_another_lane_has_is_not_stuck() -> None
 @on_virtual_time
 async def test_a_call_that_ended_while_its_lane_could_not_write_does_not_go_on() -> None:
     """A restart, as for a call that does, would lose its answer."""
-    stage = Stage(called(answered(), 2.0))
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched(called(answered(), 2.0))
     stage.publish("r-1")
     await stage.called("r-1")
     stage.broker.unreachable = True
@@ -256,9 +251,7 @@ async def test_work_without_a_worker_is_named() -> None:
 
 @on_virtual_time
 async def test_a_lane_that_cannot_open_or_is_not_given_back_is_named() -> None:
-    stage = Stage()
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched()
     stage.worker.revoke()
     await asyncio.sleep(BOUND_S - 1)
 
@@ -284,9 +277,7 @@ async def test_a_lane_that_cannot_open_or_is_not_given_back_is_named() -> None:
 
 @on_virtual_time
 async def test_a_lane_that_opens_again_and_again_and_cannot_write_says_why() -> None:
-    stage = Stage(called(answered(), 1.0))
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched(called(answered(), 1.0))
     stage.publish("r-1")
     await stage.called("r-1")
     stage.broker.faults.extend([Fault.REFUSED, None, Fault.REFUSED, None, Fault.REFUSED])
@@ -328,9 +319,7 @@ async def test_a_request_that_crashes_its_workers_is_named_until_it_is_given_up(
 
 @on_virtual_time
 async def test_a_broker_that_does_not_answer_is_named_until_it_does() -> None:
-    stage = Stage()
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched()
     await asyncio.sleep(10)
     watch.is_there = False
     await asyncio.sleep(BOUND_S - 1)
@@ -350,9 +339,7 @@ async def test_a_broker_that_does_not_answer_is_named_until_it_does() -> None:
 
 @on_virtual_time
 async def test_a_clock_that_is_far_off_is_reported_and_stops_nothing() -> None:
-    stage = Stage()
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched()
     texts: list[float | None] = [None]
     watch.watched = replace(watch.watched, clock_ahead_s=lambda: texts[-1])
     for ahead_s, reasons in ((None, 0), (-299.0, 0), (-301.0, 1), (93_600.0, 1)):
@@ -371,9 +358,7 @@ def standing_still(watch: Watch, for_s: float) -> None:
 
 @on_virtual_time
 async def test_after_it_stood_still_a_worker_waits_for_a_word_and_for_its_partitions() -> None:
-    stage = Stage()
-    await stage.worker.open()
-    watch = Watch(stage)
+    stage, watch = await watched()
     await asyncio.sleep(10.1)
     standing_still(watch, SESSION_S + 1)
 

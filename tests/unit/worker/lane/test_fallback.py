@@ -93,6 +93,11 @@ class TwoProfiles:
             known, facts=facts, provider=large, limiter=ProfileLimiter(slots)
         )
 
+    async def run(self) -> None:
+        """From the opening of the lane to the end."""
+        await self.stage.worker.open()
+        await self.end()
+
     async def end(self) -> None:
         await self.stage.all_done()
         await self.stage.worker.drain()
@@ -126,8 +131,7 @@ async def test_the_outcome_names_who_answered_and_why(
     small = FakeProvider(lambda _, n: (0.1, [*replies, *[GOOD] * 9][n - 1]))
     both = TwoProfiles(small, always(GOOD))
     both.stage.publish("r-1", answer_schema=NUMBER)
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     [outcome] = both.outcomes()
     assert outcome["kind"] == "result"
@@ -145,8 +149,7 @@ async def test_calls_of_a_fallback_are_counted_by_whose_place_it_took_and_why() 
     measures = MetricsObserver({"default", "large"}, Registry())
     both.stage.worker.context = replace(both.stage.context, observer=measures)
     both.stage.publish("r-1")
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     counted = {labels: n for (m, labels), n in measures.counts.totals.items() if m is FALLBACKS}
     assert counted == {("default", "large", "unhealthy"): 1}
@@ -159,8 +162,7 @@ async def test_no_time_is_lost_between_the_two() -> None:
     for number in range(20):
         both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
     began = now()
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     first = min(at for _, _, at in both.large.calls)
     assert first - began < 0.5
@@ -206,8 +208,7 @@ async def test_who_waits_for_a_throttled_profile_goes_on_once_that_will_be_too_l
     both = TwoProfiles(always(Throttled(None)), always(GOOD))
     both.stage.publish("r-1")
     began = now()
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     assert 14 < both.large.calls[0][2] - began < 17
     assert both.outcomes()[0]["model"]["because"] == "throttled > 20s"
@@ -241,8 +242,7 @@ async def test_a_hop_that_does_not_fit_is_left_out_and_a_refusal_stays_one(
     small = always(Refused("no", GOOD.facts))
     both = TwoProfiles(small, always(GOOD), price_of_large=1_000)
     both.stage.publish("r-1", budget=budget)
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     [outcome] = both.outcomes()
     assert (outcome["kind"], both.large.calls) == ("refusal", [])
@@ -291,8 +291,7 @@ async def test_each_hop_is_a_spend_at_its_own_price() -> None:
     small = FakeProvider(lambda _, n: (0.1, WRONG))
     both = TwoProfiles(small, always(GOOD), price_of_large=2)
     both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     costs = [one["charged"]["micro_usd"] for one in events(both.stage.broker, ATTEMPTS)]
     assert costs == [0, 0, 2 * 15]
@@ -309,8 +308,7 @@ async def test_after_a_crash_the_same_profile_is_chosen(crash_after: int) -> Non
     await until(lambda: len(events(both.stage.broker, RETRIES)) == crash_after)
     await both.stage.worker.crash()
     both.stage.worker = Worker(both.stage.broker, both.stage.context)
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     assert both.asked() == ["default", "default", "large", "large", "large"]
 
@@ -319,8 +317,7 @@ async def test_after_a_crash_the_same_profile_is_chosen(crash_after: int) -> Non
 async def test_a_policy_that_wants_no_second_attempt_gets_none() -> None:
     both = TwoProfiles(always(WRONG), always(GOOD), on=(Condition("invalid"),))
     both.stage.publish("r-1", answer_schema=NUMBER, policy={"on_invalid": "dead_letter"})
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     assert both.asked() == ["default"]
 
@@ -329,8 +326,7 @@ async def test_a_policy_that_wants_no_second_attempt_gets_none() -> None:
 async def test_another_profile_that_gives_the_same_answer_has_given_it_once() -> None:
     both = TwoProfiles(always(WRONG), always(WRONG), on=(Condition("invalid", 3),))
     both.stage.publish("r-1", answer_schema=NUMBER)
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     assert both.asked() == ["default"] * 3 + ["large"] * 4
     assert both.outcomes()[0]["cause"]["kind"] == "repeats_itself"
@@ -382,8 +378,7 @@ async def test_a_dialect_that_refuses_the_schema_is_left_out_with_a_note() -> No
     backends["large"] = replace(backends["large"], dialect="openai")
     asked = {"kind": "inline", "name": "deep", "wrapped": False, "json_schema": schema}
     both.stage.publish("r-1", answer_schema=asked, budget={"attempts": 2})
-    await both.stage.worker.open()
-    await both.end()
+    await both.run()
 
     [outcome] = both.outcomes()
     why = "its dialect cannot carry the schema"
