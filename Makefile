@@ -49,7 +49,7 @@ $(STAMP): $(RUNTIME) requirements.lock
 	@test ! -e .git || git config core.hooksPath infra/hooks
 	@touch $@
 
-format: install  ## Bring the code into shape, and mend what ruff can mend
+format: install  ## Format the code, and fix what ruff can fix
 	@$(RUN) -m ruff check --fix-only --quiet
 	@$(RUN) -m ruff format
 

@@ -217,7 +217,7 @@ def remedy(  # noqa: C901, PLR0912 - one arm for each cause
         case causes.RunExhausted():
             return "Raise the agent's limits, or ask for less at once."
         case causes.ChildrenFailed():
-            return "See how each child ended, and mend that; then replay it."
+            return "See how each child ended, and fix that; then replay it."
         case causes.Cancelled():
             return "Replay it if it was cancelled by mistake."
         case _:

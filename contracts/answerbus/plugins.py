@@ -68,7 +68,7 @@ def _load(entry: EntryPoint) -> Contract[Any]:
 def _error(entry: EntryPoint, fault: str) -> PluginError:
     return PluginError(
         f"The contract {entry.name!r} ({entry.value}) of the distribution "
-        f"{_distribution(entry)} cannot be used: {fault}. Mend or uninstall that distribution."
+        f"{_distribution(entry)} cannot be used: {fault}. Correct or uninstall that distribution."
     )
 
 

@@ -188,6 +188,6 @@ def _loaded() -> Iterator[tuple[str, AgentSettings]]:
 
 def _error(name: str, fault: str) -> AgentError:
     return AgentError(
-        f"The agent {name!r} of an installed distribution cannot be used: {fault}. Mend or "
+        f"The agent {name!r} of an installed distribution cannot be used: {fault}. Correct or "
         "uninstall that distribution."
     )

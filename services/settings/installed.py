@@ -46,7 +46,7 @@ def require_free(group: str, taken: Collection[str], kind: str) -> None:
 def fault_of(entry: EntryPoint, kind: str, why: str) -> UnusablePlugin:
     return UnusablePlugin(
         f"the {kind} {entry.name!r} ({entry.value}) of the distribution {_distribution(entry)} "
-        f"cannot be used: {why}; mend or uninstall it"
+        f"cannot be used: {why}; correct or uninstall it"
     )
 
 

@@ -129,7 +129,7 @@ def test_a_plugin_that_cannot_be_used_is_named(
         f"The contract 'entry' (faulty_{case}:C) of the distribution {name} 1.0 cannot be used: "
     )
     assert says in message
-    assert message.endswith(". Mend or uninstall that distribution.")
+    assert message.endswith(". Correct or uninstall that distribution.")
 
 
 def test_of_two_plugins_with_one_contract_both_are_named(folder: Path) -> None:

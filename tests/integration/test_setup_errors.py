@@ -93,7 +93,7 @@ async def test_a_topic_that_would_refuse_our_largest_records(bus: Bus, scripted:
 
     assert await said_at_start(scripted) == (
         f"The topic {bus.topic(RESULTS)} takes records of at most 100000 bytes, and ours may have "
-        "1048588; mend it with `answerbus topics apply`."
+        "1048588; correct it with `answerbus topics apply`."
     )
 
 

@@ -305,7 +305,7 @@ def test_a_plugin_that_cannot_be_used_is_one_line_and_code_3(
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.splitlines()[-1] == (
         "The contract 'x' (acme_broken:C) of the distribution acme-broken 1.0 cannot be used: it "
-        "does not load (RuntimeError: no licence). Mend or uninstall that distribution."
+        "does not load (RuntimeError: no licence). Correct or uninstall that distribution."
     )
 
 

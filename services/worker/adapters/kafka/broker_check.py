@@ -110,10 +110,10 @@ def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: 
             if difference.name == RECORD_LIMIT and int(difference.found) < int(difference.wanted):
                 raise SetUpError(
                     f"The topic {name} takes records of at most {difference.found} bytes, and ours "
-                    f"may have {difference.wanted}; mend it with `answerbus topics apply`."
+                    f"may have {difference.wanted}; correct it with `answerbus topics apply`."
                 )
             _log.warning(
-                "the topic %s has %s %s instead of %s: mend it with `answerbus topics apply`",
+                "the topic %s has %s %s instead of %s: correct it with `answerbus topics apply`",
                 name,
                 difference.name,
                 difference.found,

@@ -106,7 +106,8 @@ def test_answers_flow_to_their_endings_and_dead_ones_to_their_problem() -> None:
     ends = {node.name: (node.count, node.href) for node in found.endings}
 
     assert {name: count for name, (count, _) in ends.items()} == {
-        "first try": 1, "retried": 1, "refused": 1, "dead: timed out": 1, "dead: unknown profile": 2,
+        "first try": 1, "retried": 1, "refused": 1,
+        "dead: timed out": 1, "dead: unknown profile": 2,
     }  # fmt: skip
     assert "failure=timed_out" in str(ends["dead: timed out"][1])
     assert "cause=unknown_profile" in str(ends["dead: unknown profile"][1])
