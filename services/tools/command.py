@@ -65,12 +65,12 @@ def topics(
     config: Config = None,
 ) -> None:
     """Create the topics that tool servers need, where they may not do so themselves."""
-    from answerbus.tools.topic_set_up import create_missing  # noqa: PLC0415 - Kafka's client
+    from answerbus.tools import topic_set_up  # noqa: PLC0415 - Kafka's client
 
     bus = bus_of(from_environment(config).kafka)
-    asyncio.run(create_missing(bus, *toolsets))
-    for name in toolsets:
-        stdout().print(tool_calls(name).full_name(bus.prefix))
+    asyncio.run(topic_set_up.create_missing(bus, *toolsets))
+    for topic in topic_set_up.topics_of(*toolsets):
+        stdout().print(topic.full_name(bus.prefix))
 
 
 @app.command(name="list")

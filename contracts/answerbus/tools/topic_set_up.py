@@ -18,10 +18,15 @@ _ALREADY_THERE = 36  # TOPIC_ALREADY_EXISTS: another server of the toolset start
 _DEFAULT_REPLICAS = -1
 
 
-async def create_missing(bus: Bus, *toolsets: str) -> None:
-    """The toolsets' own topics, of calls and cards, and that of results. Raises BusUnavailable."""
+def topics_of(*toolsets: str) -> list[Topic]:
+    """The toolsets' own topics, of calls and cards, and that of results."""
     own = (topic for name in toolsets for topic in (tool_calls(name), toolset_cards(name)))
-    topics = [*own, TOOL_RESULTS]
+    return [*own, TOOL_RESULTS]
+
+
+async def create_missing(bus: Bus, *toolsets: str) -> None:
+    """Create those topics that are missing. Raises BusUnavailable."""
+    topics = topics_of(*toolsets)
     async with bus.admin() as admin:
         described = await bounded(admin.describe_topics(), START_TIMEOUT_S)
         there = {found["topic"]: len(found["partitions"]) for found in described}

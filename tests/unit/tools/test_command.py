@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from answerbus.tools import topic_set_up
 from answerbus.toolset_card import ToolCard, ToolsetCard
 from services import cli
 from services.command_line import PlainConsole, print_table
@@ -79,3 +80,23 @@ def test_a_token_that_fits_no_header_is_refused_and_not_shown(
 def test_a_time_out_that_no_tool_may_have_is_a_fault_of_the_command(seconds: str) -> None:
     command = ["tools", "mcp", "time", "--tool-timeout-s", seconds, "--", "mcp-server-time"]
     assert CliRunner().invoke(cli.application(), command).exit_code == 2
+
+
+def test_all_topics_that_are_seen_to_are_printed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def create_missing(*_: object) -> None:
+        """Without Kafka."""
+
+    monkeypatch.setattr(topic_set_up, "create_missing", create_missing)
+    config = tmp_path / "answerbus.toml"
+    config.write_text("[kafka]\ntopic_prefix = 'acme'\n")
+    arguments = ["tools", "topics", "orders", "--config", str(config)]
+
+    done = CliRunner().invoke(cli.application(), arguments)
+
+    assert done.stdout.split() == [
+        "acme.tools.orders.v1",
+        "acme.toolsets.orders.v1",
+        "acme.tool-results.v1",
+    ]
