@@ -157,7 +157,7 @@ def _policy(arguments: AskArguments) -> Policy:
     given = dict(_pair("--policy", text) for text in arguments.policy)
     if unknown := given.keys() - Policy.model_fields.keys():
         known = ", ".join(Policy.model_fields)
-        _refuse(f"--policy knows {known}, not {', '.join(sorted(unknown))}.")
+        _refuse(f"--policy takes {known}, not {', '.join(sorted(unknown))}.")
     chosen = {**given, **_given(at_last=arguments.at_last)}
     for name, value in chosen.items():
         words = get_args(Policy.model_fields[name].annotation)

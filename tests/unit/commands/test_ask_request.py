@@ -82,7 +82,7 @@ def test_a_bare_schema_has_no_way_out() -> None:
         ),
         ({"money": "a lot"}, "US dollars such as 0.25"),
         ({"at_last": "shrug"}, "--at-last takes dead_letter, "),
-        ({"policy": ("order=none",)}, "--policy knows on_invalid, "),
+        ({"policy": ("order=none",)}, "--policy takes on_invalid, "),
         ({"policy": ("ordering=random",)}, "--policy ordering= takes workflow, none"),
     ],
 )
