@@ -63,7 +63,10 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     ),
 }
 UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
-    "no money": ((answer({}, 402),), "the account at {url} has no credit left: top it up"),
+    "no money": (
+        (answer({}, 402),),
+        "the account at {url} has no credit or quota left: top it up, or raise its limit",
+    ),
     "silence": (
         ([Hang()],),
         "{url} did not answer in 0.3 s: check the network and `base_url`",

@@ -108,7 +108,10 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     ),
 }
 UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
-    "no money": ((QUOTA,), "the account at {url} has no credit left: top it up"),
+    "no money": (
+        (QUOTA,),
+        "the account at {url} has no credit or quota left: top it up, or raise its limit",
+    ),
     "a broken connection": (
         ([Reset()],),
         "{url} broke the connection: correct `base_url` (http or https, port)",

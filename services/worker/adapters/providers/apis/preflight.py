@@ -77,7 +77,8 @@ def check_listing(reply: Reply, api: Api) -> NotReady | Unhealthy | None:
             places = "`api_key_env` or `api_key_file`"
             return NotReady(f"{url} refuses the key: put a valid one where {places} points")
         case Rejected(scope="profile", status=402 | 429):
-            return Unhealthy(f"the account at {url} has no credit left: top it up")
+            advice = "top it up, or raise its limit"
+            return Unhealthy(f"the account at {url} has no credit or quota left: {advice}")
         case Rejected(status=int(status)) if status // 100 == 3:
             return NotReady(f"{url} redirects: set `base_url` to the final address")
         case Unavailable(status=None, ran=False):
