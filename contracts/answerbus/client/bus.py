@@ -241,6 +241,11 @@ class Bus:
         fewest partitions says it. BusUnavailable if one of `topics` is missing or has too few,
         LanesDisagree if they contradict each other.
         """
+        layout, _ = await self.layout_and_lanes(*topics)
+        return layout
+
+    async def layout_and_lanes(self, *topics: Topic) -> tuple[Layout, Agreement]:
+        """The same beside what the lanes record, which are read once."""
         there = await self._counts()
         counts = self._of(there, topics)
         written = await self._written(there.get(LEDGER.full_name(self.prefix), 0))
@@ -256,7 +261,7 @@ class Bus:
                     f"partitions and this deployment has {layout.partitions}: `answerbus topics "
                     "apply` gives it the missing ones, and keeps what it holds."
                 )
-        return layout
+        return layout, written
 
     async def lanes(self) -> Agreement:
         """The deployment as the lanes record it, and the lanes that differ."""

@@ -130,9 +130,9 @@ async def _look(
             found = await topics.look()
         if not found:
             return found, None, None
-        lanes = (await bus.lanes()).lanes.values()
-        others = {lane.group for lane in lanes if lane.group} - {settings.worker_group}
-        return found, await bus.layout(), min(others, default=None)
+        layout, written = await bus.layout_and_lanes()
+        groups = {lane.group for lane in written.lanes.values() if lane.group}
+        return found, layout, min(groups - {settings.worker_group}, default=None)
     except (BusRefused, LanesDisagree) as error:
         raise SetUpError(str(error)) from None
     except BusUnavailable as error:
