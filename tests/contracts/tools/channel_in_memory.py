@@ -123,7 +123,7 @@ class Serving:
     """A server that runs, in a test."""
 
     def __init__(self, toolset: Toolset, broker: Broker, **options: Any) -> None:
-        self.channel = MemoryChannel(broker)
+        self.broker, self.channel = broker, MemoryChannel(broker)
         offered = Offered(toolset.name, toolset.tools, RESULTS)
         self.server = ToolServer(offered, self.channel, lambda: NOW, name="here", **options)
         self.server.claims.assigned({0: broker.committed})
@@ -132,6 +132,10 @@ class Serving:
     async def stop(self) -> None:
         self.server.stop()
         await asyncio.wait_for(self.task, LIMIT_S)
+
+    async def stop_once_answered(self) -> None:
+        await until(lambda: self.broker.results)
+        await self.stop()
 
     async def kill(self) -> None:
         """Nothing of it reaches the broker from now on."""

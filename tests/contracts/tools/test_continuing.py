@@ -67,6 +67,13 @@ class Deeds:
         serving.server._offered = replace(serving.server._offered, tools=tools)
         return serving
 
+    async def begun(self, broker: Broker) -> Serving:
+        """Serves a call that has said or asked something."""
+        broker.put(call_body("c-1"))
+        serving = self.serving(broker)
+        await until(lambda: progress_of(broker))
+        return serving
+
 
 def progress_of(broker: Broker) -> list[dict[str, Any]]:
     return [said for said in broker.answers if said["kind"] == "tool_progress"]
@@ -93,15 +100,12 @@ async def test_a_question_ends_a_delivery_and_its_answer_is_another() -> None:
 async def test_an_answer_that_overtakes_the_brokers_word_of_its_question_goes_on() -> None:
     broker, deeds = Broker(), Deeds(asks=True)
     broker.keeps_silent = True
-    broker.put(call_body("c-1"))
-    serving = deeds.serving(broker)
-    await until(lambda: progress_of(broker))
+    serving = await deeds.begun(broker)
     broker.put(*2 * [continue_body("round-1", GIVEN)])  # the second is a repeat
     (running,) = serving.server._running.values()
     await until(lambda: running.answer and serving.server.counts["repeated"])
     broker.keeps_silent = False
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     assert broker.outcome("c-1") == {"kind": "ok", "value": "c-1"}
     assert deeds.began == [(None, None), ("round-1", GIVEN["value"])]
@@ -111,9 +115,7 @@ async def test_an_answer_that_overtakes_the_brokers_word_of_its_question_goes_on
 async def test_neither_goes_on_once_its_call_is_cancelled() -> None:
     broker, deeds = Broker(), Deeds(asks=True)
     broker.keeps_silent = True
-    broker.put(call_body("c-1"))
-    serving = deeds.serving(broker)
-    await until(lambda: progress_of(broker))
+    serving = await deeds.begun(broker)
     broker.put(continue_body("round-1", GIVEN), cancel_body("c-1"))
     await until(lambda: serving.server.counts["cancelled"])
     broker.keeps_silent = False
@@ -223,9 +225,7 @@ async def test_a_repeat_that_comes_while_its_call_is_claimed_is_done_with_it(
 async def test_a_question_is_asked_also_where_its_call_cannot_be_claimed() -> None:
     broker, deeds = Broker(), Deeds(asks=True, delivery="at_least_once")
     broker.refuse_commits = True
-    broker.put(call_body("c-1"))
-    serving = deeds.serving(broker)
-    await until(lambda: progress_of(broker))
+    serving = await deeds.begun(broker)
     broker.refuse_commits = False
     await serving.stop()
 
@@ -293,8 +293,7 @@ async def test_a_state_is_in_each_sign_of_life_after_it_and_counts_once_the_brok
     serving = deeds.serving(broker)
     await until(lambda: len(progress_of(broker)) == 2)
     deeds.may_end.set()
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     assert [(said["state"], said["note"]) for said in progress_of(broker)] == [
         ("task-1", ""),
@@ -316,9 +315,7 @@ async def test_a_cancelled_call_gives_up_what_was_kept_for_it_also_when_nobody_r
 
 async def test_a_cancelled_call_gives_up_what_its_lane_has_not_heard_of() -> None:
     broker, deeds = Broker(), Deeds()
-    broker.put(call_body("c-1"))
-    serving = deeds.serving(broker)
-    await until(lambda: progress_of(broker))
+    serving = await deeds.begun(broker)
     broker.put(cancel_body("c-1"))
     await until(lambda: serving.server.counts["cancelled"])
     await serving.stop()

@@ -174,7 +174,6 @@ async def test_a_note_or_progress_that_has_no_text_fails_its_tool_alone() -> Non
     broker = Broker()
     broker.put(call_body("c-1"))
     serving = Serving(tools, broker)
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     assert broker.outcome("c-1")["code"] == "crashed"

@@ -50,8 +50,7 @@ async def test_calls_are_answered_where_they_say_with_their_token() -> None:
     broker.put(call_body("c-1"))
     serving = Serving(deeds.toolset, broker)
 
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     (result,) = broker.results
     assert result["outcome"] == {"kind": "ok", "value": "c-1"}
@@ -72,8 +71,7 @@ async def test_a_tool_has_the_trace_of_its_call_and_nothing_else_of_its_headers(
 
     broker.put(call_body("c-1"))
     serving = Serving(deeds, broker)
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     assert seen == [{"traceparent": trace}]
 
@@ -190,8 +188,7 @@ async def test_what_must_not_be_answered_is_dropped_and_counted(
     broker.put(record, call_body("last"))
     serving = Serving(deeds.toolset, broker)
 
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     assert [result["call_id"] for result in broker.results] == ["last"]
     assert serving.server.counts == {reason: 1, "ok": 1}
@@ -306,8 +303,7 @@ async def test_an_answer_is_sent_again_while_the_broker_does_not_take_it() -> No
     broker.put(call_body("c-1"))
     serving = Serving(deeds.toolset, broker)
 
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     assert deeds.ran == {"c-1": 1}
 
@@ -328,8 +324,7 @@ async def test_signs_of_life_renew_the_time_and_precede_the_result() -> None:
 
     broker.put(call_body("c-1"))
     serving = Serving(tools, broker)
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     *progress, result = broker.answers
     assert [one["n"] for one in progress] == list(range(1, len(progress) + 1))
@@ -350,8 +345,7 @@ async def test_a_cost_that_is_no_whole_number_is_a_fault_of_the_tool(cost: Any) 
 
     broker.put(call_body("c-1"))
     serving = Serving(tools, broker)
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     assert broker.results[0]["outcome"]["code"] == "crashed"
 
@@ -407,8 +401,7 @@ async def test_a_partition_that_comes_back_leaves_undone_what_still_runs() -> No
     await serving.server.claims.commit()
     assert broker.committed.offset == 0
     deeds.may_end.set()
-    await until(lambda: broker.results)
-    await serving.stop()
+    await serving.stop_once_answered()
 
     assert deeds.ran == {"c-1": 1}
     assert broker.committed.offset == 1
