@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from answerbus.budget import Usage
 from services.worker.adapters.providers.apis.anthropic import AnthropicApi
 from services.worker.adapters.providers.apis.azure import AzureApi
@@ -115,6 +117,7 @@ OLLAMA = Api(
     sdk="ollama",
 )
 APIS = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA]
+EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 
 PLACE = Place("p", "europe-west4")
 # At clouds: they are asked for the same, at other paths and with other headers.

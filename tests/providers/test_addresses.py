@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.providers.apis import ANTHROPIC, APIS, GEMINI, OPENAI
+from tests.providers.apis import ANTHROPIC, EACH, GEMINI, OPENAI
 from tests.providers.calls import LIMIT_S, PROMPT, Api
 from tests.providers.misbehaving import answer, misbehaving
-
-EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 
 
 @EACH

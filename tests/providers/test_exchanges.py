@@ -22,7 +22,7 @@ from services.worker.core.attempt.reply import (
     TimedOut,
     Unavailable,
 )
-from tests.providers.apis import APIS, WITH_CLOUDS
+from tests.providers.apis import APIS, EACH, WITH_CLOUDS
 from tests.providers.calls import LIMIT_S, PROMPT, SECRET, SHORT_S, Api
 from tests.providers.misbehaving import (
     HEAD_BYTES_MAX,
@@ -38,7 +38,6 @@ from tests.providers.misbehaving import (
     misbehaving,
 )
 
-EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 UNREAD_CHARS = 8_000_000  # more than the buffers of both sockets
 HASTY = ExchangeLimits(connect_timeout_s=SHORT_S)
 RAN = Unavailable(None, ran=True)

@@ -6,11 +6,10 @@ import pytest
 
 from services.worker.adapters.providers.kept_connection import HEAD_BYTES_MAX
 from services.worker.core.attempt.reply import Unavailable
-from tests.providers.apis import APIS
+from tests.providers.apis import EACH
 from tests.providers.calls import LIMIT_S, PROMPT, Api
 from tests.providers.misbehaving import Close, Script, Send, answer, head, misbehaving
 
-EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 CHUNKED: dict[str, str | bytes] = {"transfer-encoding": "chunked"}
 LARGE = b"x" * (HEAD_BYTES_MAX + 1)
 LAST = b"0\r\n"

@@ -6,11 +6,9 @@ import json
 import pytest
 
 from services.worker.core.attempt.reply import Unavailable
-from tests.providers.apis import APIS
+from tests.providers.apis import EACH
 from tests.providers.calls import LIMIT_S, PROMPT, Api
 from tests.providers.misbehaving import Close, Misbehaving, Send, When, answer, misbehaving
-
-EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 
 
 def other_answer(api: Api) -> tuple[Send]:

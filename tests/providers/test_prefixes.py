@@ -21,12 +21,11 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.schema_cache import SchemaCache
-from tests.providers.apis import APIS
+from tests.providers.apis import EACH
 from tests.providers.calls import LIMIT_S, Api
 from tests.providers.misbehaving import misbehaving
 from tests.unit.worker.builders import request
 
-EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 SCHEMAS = SchemaCache(Registry())
 INSTRUCTIONS = "Propose one plan for the advisory. " * 20
 MANUAL: JsonValue = {"name": "manual", "value": "How we upgrade packages. " * 400}

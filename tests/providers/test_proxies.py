@@ -13,12 +13,11 @@ from services.worker.adapters.providers.exchange import proxy_for
 from services.worker.core.attempt.reply import Unavailable
 from services.worker.ports.provider import Unhealthy
 from tests.integration.certificates import Authority
-from tests.providers.apis import APIS
+from tests.providers.apis import APIS, EACH
 from tests.providers.calls import LIMIT_S, PROMPT, Api
 from tests.providers.misbehaving import Close, Script, Send, misbehaving
 from tests.providers.openai_calls import provider_at
 
-EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 ELSEWHERE = "http://models.invalid/v1"
 VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 

@@ -10,12 +10,11 @@ import pytest
 
 from services.worker.adapters.providers.apis.anthropic import CACHE_FOR_HOUR
 from services.worker.core.attempt.reply import Answered
-from tests.providers.apis import APIS
+from tests.providers.apis import EACH
 from tests.providers.calls import LIMIT_S, PROMPT, SECRET, Api
 from tests.providers.misbehaving import Seen, misbehaving
 from tests.providers.sdk_calls import CALLS
 
-EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 TUNED = {
     "service_tier": "flex",
     "reasoning_effort": "low",

@@ -10,11 +10,9 @@ import pytest
 from services.worker.core.attempt.reply import Reply, Unavailable
 from services.worker.ports.provider import Unhealthy
 from tests.integration.certificates import Authority
-from tests.providers.apis import APIS, OPENAI
+from tests.providers.apis import EACH, OPENAI
 from tests.providers.calls import LIMIT_S, PROMPT, Api
 from tests.providers.misbehaving import Misbehaving, answer, misbehaving
-
-EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 
 
 def served(authority: Authority, host: str = "127.0.0.1") -> ssl.SSLContext:

@@ -305,6 +305,12 @@ class RunStage:
         await self.worker.crash()
         self.worker = self.new_worker()
 
+    async def crash_often(self, times: int, after_s: float) -> None:
+        for _ in range(times):
+            await asyncio.sleep(after_s)
+            await self.crash()
+            self.worker.assign(0)
+
     async def end(self) -> None:
         self.serving.cancel()
         await self.worker.drain()

@@ -206,10 +206,7 @@ def test_a_killed_worker_loses_no_child(kills: int) -> None:
     async def history(after_s: float) -> None:
         stage = AskingStage(call_s=0.1)
         await stage.begin()
-        for _ in range(kills):
-            await asyncio.sleep(after_s)
-            await stage.crash()
-            stage.worker.assign(0)
+        await stage.crash_often(kills, after_s)
         await finished(stage)
         child, last = ends(stage)
         assert (child.rpartition(".")[2], last) == ("asked", "r-1")

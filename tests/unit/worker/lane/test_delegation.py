@@ -1,6 +1,5 @@
 """Runs that delegate: what their children are asked, how they are joined, and what bounds them."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -349,13 +348,8 @@ async def test_an_id_in_use_is_not_taken_for_a_child() -> None:
 @pytest.mark.parametrize("kills", [1, 2])
 def test_a_worker_that_is_killed_at_any_moment_loses_no_child_and_no_join(kills: int) -> None:
     async def history(after_s: float) -> None:
-        stage = DelegatingStage()
-        await stage.worker.open()
-        stage.publish("r-1")
-        for _ in range(kills):
-            await asyncio.sleep(after_s)
-            await stage.crash()
-            stage.worker.assign(0)
+        stage = await DelegatingStage.opened("r-1")
+        await stage.crash_often(kills, after_s)
         await finished(stage)
         assert set(terminals(stage.broker).values()) == {"result"}
         assert len(stage.children()) == 2

@@ -1,7 +1,5 @@
 """A run that died and is replayed: no step is asked for again, and no tool is called again."""
 
-import asyncio
-
 import pytest
 
 from answerbus.dead_letter import DeadLetter
@@ -151,10 +149,7 @@ def test_a_worker_that_is_killed_at_any_moment_repeats_nothing_that_was_committe
     async def history(after_s: float) -> None:
         stage = await died()
         name = replay(stage)
-        for _ in range(3):
-            await asyncio.sleep(after_s)
-            await stage.crash()
-            stage.worker.assign(0)
+        await stage.crash_often(3, after_s)
         await finished(stage)
         assert min(step for one, step in stage.provider.asked_of if one == name) == TAKEN
         assert repeated(stage) == []

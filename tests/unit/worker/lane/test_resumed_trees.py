@@ -1,6 +1,5 @@
 """A tree whose root died and is replayed: no child is asked again, and its results can be used."""
 
-import asyncio
 from collections import Counter
 from typing import Any
 
@@ -120,10 +119,7 @@ def test_a_worker_that_is_killed_while_it_goes_on_repeats_nothing_that_was_commi
         stage = await died()
         asked_before = len(stage.provider.prompts)
         replay(stage)
-        for _ in range(3):
-            await asyncio.sleep(after_s)
-            await stage.crash()
-            stage.worker.assign(0)
+        await stage.crash_often(3, after_s)
         await finished(stage)
         asked = {prompt.request_id for prompt in stage.provider.prompts[asked_before:]}
         assert all(name.startswith(NEW) for name in asked), "no child of before is asked again"

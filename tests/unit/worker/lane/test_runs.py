@@ -84,10 +84,7 @@ def test_a_worker_that_is_killed_at_any_moment_repeats_no_finished_step(kills: i
 
     async def history(after_s: float) -> None:
         stage = await RunStage.opened("r-1", "r-2")
-        for _ in range(kills):
-            await asyncio.sleep(after_s)
-            await stage.crash()
-            stage.worker.assign(0)
+        await stage.crash_often(kills, after_s)
         await finished(stage)
         lost = [a for a in events(stage.broker, ATTEMPTS) if a["outcome"] == "unknown"]
         assert sum(stage.provider.asked_of.values()) <= 6 + len(lost)
