@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,16 @@ def add_profile(stage: Stage, name: str, limiter: ProfileLimiter, provider: Fake
     backends[name] = replace(backends["default"], limiter=limiter, provider=provider, facts=facts)
 
 
+async def time_of_mine(stage: Stage, **more: Any) -> float:
+    """The seconds that a request takes beside those of others."""
+    stage.publish("mine", **more)
+    began = now()
+    await until(lambda: done(stage.broker, ["mine"]), 10_000)
+    took_s = now() - began
+    await stage.worker.drain()
+    return took_s
+
+
 async def served_after_s(other: FakeProvider, ahead: int) -> float:
     """A request of a healthy profile, behind many of another one that takes one call at a time."""
     stage = Stage(
@@ -38,12 +49,7 @@ async def served_after_s(other: FakeProvider, ahead: int) -> float:
         stage.publish(f"o-{number}", workflow_id=workflow_of(0, number), profile="other")
     await stage.worker.open()
     await asyncio.sleep(1)
-    stage.publish("mine", workflow_id=workflow_of(0, ahead))
-    began = now()
-    await until(lambda: done(stage.broker, ["mine"]), 10_000)
-    took_s = now() - began
-    await stage.worker.drain()
-    return took_s
+    return await time_of_mine(stage, workflow_id=workflow_of(0, ahead))
 
 
 @pytest.mark.parametrize("rounds_ahead", [1.5, 5])
@@ -78,11 +84,7 @@ async def test_those_of_a_profile_that_is_away_keep_no_other_from_their_account(
     await asyncio.sleep(1)
     stage.publish(*(f"o-{number}" for number in range(waiting)), profile="other", **of_one)
     await asyncio.sleep(1)
-    stage.publish("mine", **of_one)
-    began = now()
-    await until(lambda: done(stage.broker, ["mine"]), 10_000)
-    took_s = now() - began
-    await stage.worker.drain()
+    took_s = await time_of_mine(stage, **of_one)
 
     assert took_s < 15
 
@@ -105,11 +107,7 @@ async def test_who_waits_for_a_profile_that_is_away_holds_no_budget_of_a_label()
     await asyncio.sleep(1)
     stage.publish("finds-out", workflow_id=workflow_of(0, 1), profile="other")
     await asyncio.sleep(1)
-    stage.publish("mine", **of_one)
-    began = now()
-    await until(lambda: done(stage.broker, ["mine"]), 10_000)
-    took_s = now() - began
-    await stage.worker.drain()
+    took_s = await time_of_mine(stage, **of_one)
     speaking.cancel()
 
     assert took_s < 30
