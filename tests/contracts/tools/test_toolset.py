@@ -39,6 +39,7 @@ orders = Toolset("orders")
 
 @orders.tool
 async def get_order(args: GetOrder) -> str:
+    """The state of an order."""
     return args.order_id
 
 
