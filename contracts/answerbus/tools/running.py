@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from answerbus.limits import TOOL_TIMEOUT_S_MAX
 from answerbus.tool_result import ToolFailure, ToolOk
@@ -66,6 +66,7 @@ async def run(tool: Tool, args: object, call: NamedCall, limit: TimeLimit) -> Ru
     try:
         while not work.done() and (left_s := limit.left_s()) > 0:
             await asyncio.wait([work], timeout=left_s)
+            work = _awaited_after(work, tool, call)
         if not work.done():
             return await _late(work, tool, limit)
     except asyncio.CancelledError:
@@ -74,7 +75,7 @@ async def run(tool: Tool, args: object, call: NamedCall, limit: TimeLimit) -> Ru
     return RunEnded(crashed(asyncio.CancelledError()) if work.cancelled() else work.result())
 
 
-async def _late(work: "asyncio.Future[Ended]", tool: Tool, limit: TimeLimit) -> RunEnded:
+async def _late(work: "asyncio.Future[Any]", tool: Tool, limit: TimeLimit) -> RunEnded:
     """A task may ignore its cancellation, and nothing can end a thread."""
     _end(work)
     if isinstance(work, asyncio.Task):
@@ -83,21 +84,29 @@ async def _late(work: "asyncio.Future[Ended]", tool: Tool, limit: TimeLimit) -> 
     return RunEnded(ended, None if work.done() else work, is_late=True)
 
 
-def _end(work: "asyncio.Future[Ended]") -> None:
+def _end(work: "asyncio.Future[Any]") -> None:
     if isinstance(work, asyncio.Task):
         work.cancel()
 
 
-def _start(tool: Tool, args: object, call: NamedCall) -> "asyncio.Future[Ended]":
+def _start(tool: Tool, args: object, call: NamedCall) -> "asyncio.Future[Any]":
     if tool.is_async:
-        return asyncio.create_task(_awaited(tool, args, call))
-    loop = asyncio.get_running_loop()
-    return _in_thread(lambda: _called(tool, args, call, loop))
+        return asyncio.create_task(_awaited(lambda: tool.call(args, call), tool, call))
+    return _in_thread(lambda: _called(tool, args, call))
 
 
-async def _awaited(tool: Tool, args: object, call: NamedCall) -> Ended:
+def _awaited_after(
+    work: "asyncio.Future[Any]", tool: Tool, call: NamedCall
+) -> "asyncio.Future[Any]":
+    """What a thread gave is awaited here, where it can be cancelled, if it can be awaited."""
+    if work.done() and not work.cancelled() and isinstance(made := work.result(), Awaitable):
+        return asyncio.create_task(_awaited(lambda: made, tool, call))
+    return work
+
+
+async def _awaited(make: Callable[[], object], tool: Tool, call: NamedCall) -> Ended:
     try:
-        made = tool.call(args, call)
+        made = make()
         return _ended_by(await made if isinstance(made, Awaitable) else made)
     except asyncio.CancelledError:
         raise
@@ -105,18 +114,12 @@ async def _awaited(tool: Tool, args: object, call: NamedCall) -> Ended:
         return _failed(error, tool, call)
 
 
-def _called(tool: Tool, args: object, call: NamedCall, loop: asyncio.AbstractEventLoop) -> Ended:
+def _called(tool: Tool, args: object, call: NamedCall) -> Ended | Awaitable[object]:
     try:
-        made = tool.call(args, call)
-        if isinstance(made, Awaitable):  # of an async function behind a decorator or a lambda
-            made = asyncio.run_coroutine_threadsafe(_value_of(made), loop).result()
-        return _ended_by(made)
+        made = tool.call(args, call)  # to be awaited: an async function behind a decorator
+        return made if isinstance(made, Awaitable) else _ended_by(made)
     except BaseException as error:
         return _failed(error, tool, call)
-
-
-async def _value_of(made: Awaitable[object]) -> object:
-    return await made
 
 
 def _ended_by(value: object) -> Ended:
@@ -134,10 +137,10 @@ def _failed(error: BaseException, tool: Tool, call: NamedCall) -> Outcome:
     return crashed(error)
 
 
-def _in_thread(function: Callable[[], Ended]) -> "asyncio.Future[Ended]":
+def _in_thread(function: Callable[[], object]) -> "asyncio.Future[Any]":
     """A daemon thread, so that a function that hangs does not keep its process from ending."""
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[Ended] = loop.create_future()
+    future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
     def work() -> None:

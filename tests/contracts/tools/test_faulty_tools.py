@@ -93,15 +93,16 @@ async def test_a_tool_that_fails_unusually_is_answered_at_once_and_others_go_on(
     assert broker.committed.offset == 2
 
 
+def noted(function: Callable[[str], Awaitable[str]]) -> Callable[[str], Awaitable[str]]:
+    @functools.wraps(function)
+    def call(name: str) -> Awaitable[str]:
+        return function(name)
+
+    return call
+
+
 async def test_a_decorated_tool_whose_function_is_async_is_awaited() -> None:
     tools, loop = Toolset("deeds"), asyncio.get_running_loop()
-
-    def noted(function: Callable[[str], Awaitable[str]]) -> Callable[[str], Awaitable[str]]:
-        @functools.wraps(function)
-        def call(name: str) -> Awaitable[str]:
-            return function(name)
-
-        return call
 
     @tools.tool
     @noted
@@ -118,6 +119,29 @@ async def test_a_decorated_tool_whose_function_is_async_is_awaited() -> None:
 
     assert broker.outcome("c-1")["code"] == "crashed"
     assert broker.outcome("c-2") == {"kind": "ok", "value": "c-2"}
+
+
+async def test_a_decorated_tool_whose_function_is_async_is_cancelled() -> None:
+    """It went on after its time was over, and held its place until the server ended."""
+    tools, cancelled = Toolset("deeds"), asyncio.Event()
+
+    @tools.tool(timeout_s=0.05)
+    @noted
+    async def act(name: str) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return name
+
+    broker = Broker()
+    broker.put(call_body("c-1"))
+    serving = Serving(tools, broker)
+    await until(lambda: bool(broker.results))
+    await serving.stop()
+
+    assert broker.outcome("c-1")["code"] == "timed_out"
+    assert cancelled.is_set()
 
 
 def _fail(_: object) -> Any:
