@@ -327,6 +327,19 @@ def _new_state(lane: Lane, recovered: opening.RecoveredState, suspects: Suspects
     )
 
 
+def _keep_account(ledger: Ledger, lane_request: LaneRequest, now: datetime) -> None:
+    """The account is kept until the outcome, and has the entry by which `_has_ended` decides.
+
+    It has none of a run where an operator has skipped its record.
+    """
+    request, run = lane_request.request, lane_request.run
+    if run and run.own_steps and not run.composition:
+        ledger.keep_open(request, run.own_steps[-1].attempt, now)
+    # Of one whose proposals have ended, no attempt keeps the account.
+    if account := ledger.accounts.get(lane_request.account_id):
+        account.admit(request.request_id)
+
+
 def _queue(
     lane: Lane,
     lane_state: LaneState,
@@ -343,9 +356,7 @@ def _queue(
     known = (*lane_state.queue.requests.values(), *unfinished)
     asking = {parent_key(lane_request.request) for lane_request in known}
     for lane_request in unfinished:
-        # Of one whose proposals have ended, no attempt keeps the account.
-        if account := lane_state.ledger.accounts.get(lane_request.account_id):
-            account.admit(lane_request.request.request_id)
+        _keep_account(lane_state.ledger, lane_request, lane.context.clock.now())
         if lane_request.key not in lane_state.queue.requests:
             if lane_request.run and lane_request.key in asking:
                 lane_request.await_tools_first()

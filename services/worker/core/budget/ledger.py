@@ -190,6 +190,13 @@ class Ledger:
             self.accounts.put(account, now)
         return account
 
+    def keep_open(self, request: Request, attempts: int, now: datetime) -> None:
+        """List a request with as many attempts among the open ones of its account."""
+        account = self.account(request, now)
+        if request.request_id not in account.open:
+            account.open = {**account.open, request.request_id: attempts}
+            self.change(account, now)
+
     def spend(
         self,
         request: Request,

@@ -2,12 +2,14 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 from answerbus.envelope import encode
 from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.budget.ledger import closed_record
 from services.worker.lane.context import Limits
+from services.worker.lane.state.records import account_key
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import FAN_OUT, DelegatingStage
 from tests.unit.worker.lane.run_world import RunStage
@@ -128,4 +130,27 @@ async def test_a_run_whose_id_was_closed_before_its_request_came_goes_on() -> No
     await until(lambda: "r-1" in terminals(stage.broker), 60)
 
     assert terminals(stage.broker) == {"r-1": "result"}
+    await stage.end()
+
+
+@on_virtual_time
+async def test_a_run_goes_on_whose_account_was_skipped_and_opened_again() -> None:
+    """The new account knew of the other request alone: the run had no outcome."""
+    unordered: dict[str, Any] = {"policy": {"ordering": "none"}}
+    stage = await RunStage.opened("r-1", steps=(STEP, LAST), tooling=lambda _: (), asked=unordered)
+    await until(lambda: bool(stage.calls()), 60)
+    await until(lambda: stage.broker.offsets.get(0, 0) > 0, 60)  # no copy of it is read
+    await stage.crash()
+    ledger, account = stage.broker.log(LEDGER), account_key(OUR_WORKFLOW).encode()
+    ledger.records[:] = [record for record in ledger.records if record.key != account]
+    await stage.worker.open()
+    stage.publish("r-2", agent=None, **unordered)
+    await until(lambda: "r-2" in terminals(stage.broker), 60)
+    await stage.crash()
+    await stage.worker.open()
+    (made,) = stage.calls()
+    stage.tools.answer(made, {"kind": "ok", "value": "done"})
+    await until(lambda: "r-1" in terminals(stage.broker), 60)
+
+    assert terminals(stage.broker) == {"r-1": "result", "r-2": "result"}
     await stage.end()
