@@ -87,8 +87,9 @@ class SyncClient:
             return
         with self._opening:
             if self._thread.is_running:
+                closing = self._thread.begin(self._client.__aexit__())
                 try:
-                    self._thread.call(self._client.__aexit__())
+                    self._thread.result_of(closing)
                 finally:
                     self._thread.stop()
 

@@ -60,6 +60,17 @@ def test_rows_that_call_the_client_that_asks_about_them_are_refused() -> None:
         client.ask_many(rows(), "Is it even?")
 
 
+def test_rows_that_close_the_client_that_asks_about_them_are_refused() -> None:
+    def rows() -> Iterator[dict[str, object]]:
+        client.close()
+        yield {"n": 1}
+
+    with SyncClient(over=FakeClient()) as client:
+        with pytest.raises(RuntimeError, match="give it a list of rows"):
+            client.ask_many(rows(), "Is it even?")
+        assert len(client.ask_many([], "Is it even?")) == 0
+
+
 @pytest.mark.wide
 def test_a_forked_process_is_told_to_open_its_own() -> None:
     done = subprocess.run(
