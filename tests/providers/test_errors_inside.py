@@ -118,6 +118,9 @@ NAMED: list[tuple[str, Any, Reply]] = [
     ("ollama", "llama runner process has terminated", NOTHING),
     ("openai", {"type": "rate_limit_error"}, Throttled(None)),
     ("openai", {"code": "insufficient_quota"}, Rejected("profile", 429, "insufficient_quota")),
+    ("openai", {"code": "slow_down"}, Throttled(None)),
+    ("openai", {"code": "odd", "type": "budget_exceeded"},
+     Rejected("profile", 200, "budget_exceeded")),
     ("openai", {"code": "content_filter"}, FILTER),
     ("openai", {"code": "context_length_exceeded"},
      Rejected("request", 400, "context_length_exceeded")),
@@ -149,10 +152,13 @@ def test_the_failures_of_responses_have_codes_of_errors() -> None:
     failed = {"status": "failed", "error": {"code": "insufficient_quota"}}
 
     assert read("responses", failed) == Rejected("profile", 200, "insufficient_quota")
+    refused = read("responses", {"status": "failed", "error": {"code": "cyber_policy"}})
+    assert isinstance(refused, Refused)
 
 
-def test_throttled_responses_say_when_to_come_back() -> None:
-    failed = {"status": "failed", "error": {"code": "rate_limit_exceeded"}}
+@pytest.mark.parametrize("code", ["rate_limit_exceeded", "server_is_overloaded", "slow_down"])
+def test_throttled_responses_say_when_to_come_back(code: str) -> None:
+    failed = {"status": "failed", "error": {"code": code}}
 
     assert read("responses", failed, {"retry-after": "7"}) == Throttled(7.0)
     assert read("responses", failed) == Throttled(None)

@@ -30,6 +30,8 @@ _STATUSES = {
     "server_error": 500,
     "INTERNAL": 500,
     "UNAVAILABLE": 503,
+    "server_is_overloaded": 503,
+    "slow_down": 503,
     "timeout_error": 504,
     "DEADLINE_EXCEEDED": 504,
     "overloaded_error": 529,

@@ -42,7 +42,7 @@ _FILTERED = {
 }
 _BROKEN_OFF = {"error", "abort", "insufficient_system_resource", "network_error"}
 
-_FILTER_CODES = {
+FILTER_CODES = {
     *("content_filter", "content_policy_violation", "moderation_blocked"),
     *("bio_policy", "cyber_policy", "misalignment_policy_violation"),
     "data_inspection_failed",  # of Qwen, at its maker's
@@ -63,8 +63,8 @@ PROFILE_CODES = {
 _REQUEST_TOO_LARGE = "request_too_large"
 _OVER_THE_MINUTE = "Request too large for"
 _UNFIT = "json_validate_failed"  # Groq's 400 where its model wrote what breaks the schema
-# There is no room for a call now: of Groq's flex tier, and of OpenAI's models.
-_FULL = {(498, "capacity_exceeded"), (503, "server_is_overloaded"), (503, "slow_down")}
+NO_ROOM = {"server_is_overloaded", "slow_down"}  # for a call of this model of OpenAI's now
+_FULL = {(498, "capacity_exceeded"), *((503, code) for code in NO_ROOM)}  # 498: Groq's flex tier
 _BAD_KEY = "Incorrect API key provided"  # xAI's 400, which has no code
 _NO_TIER = "service_tier_not_allowed"
 _LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
@@ -109,7 +109,7 @@ def parse_error(
 def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
     codes = _codes(document)
     is_filtered = (
-        not _FILTER_CODES.isdisjoint(codes)
+        not FILTER_CODES.isdisjoint(codes)
         or _message(document).startswith(_FLAGGED)
         or _is_flagged(document)
     )
@@ -195,9 +195,8 @@ def error_inside(
     real_status = true_status(error)
     if real_status is not None:
         return charged(_error(real_status, headers, document, None), real_status, facts)
-    codes = _codes(document)
-    if not PROFILE_CODES.isdisjoint(codes):
-        return charged(Rejected("profile", status, codes[0]), status, facts)
+    if named := next((code for code in _codes(document) if code in PROFILE_CODES), None):
+        return charged(Rejected("profile", status, named), status, facts)
     return charged(Unavailable(status, ran=True), status, facts)
 
 

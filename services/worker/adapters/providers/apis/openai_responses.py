@@ -7,6 +7,8 @@ from answerbus.budget import Usage
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
 from services.worker.adapters.providers.apis.openai_replies import (
+    FILTER_CODES,
+    NO_ROOM,
     PROFILE_CODES,
     charged,
     error_inside,
@@ -34,10 +36,8 @@ from services.worker.core.attempt.reply import (
 Members = Mapping[Any, Any]  # of a JSON object
 VALUES_MAX = 30_000  # of a response, which repeats the schema that was asked for
 
-_POLICIES = {
-    *("invalid_prompt", "bio_policy", "misalignment_policy_violation"),
-    "image_content_policy_violation",
-}
+_POLICIES = {*FILTER_CODES, "invalid_prompt", "image_content_policy_violation"}
+_THROTTLED = {*NO_ROOM, "rate_limit_exceeded"}
 _ANSWERING = (None, "final_answer")  # phases; models comment on their work in others
 _FILTERED = "the provider's filter stopped the answer"
 
@@ -63,7 +63,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     match state, reason:
         case "failed", _:
             code = code_in(_member(response.get("error"), "code"))
-            if code == "rate_limit_exceeded":
+            if code in _THROTTLED:
                 return charged(Throttled(retry_after_s(headers, None)), status, facts)
             return charged(_failed(code, facts, status), status, facts)
         case "incomplete", "max_output_tokens":
