@@ -107,3 +107,29 @@ async def test_a_changed_tool_waits_for_an_operator_over_restarts(bus: Bus) -> N
     records = await bus.everything(ACCEPTED_TOOLS)
     assert [e["card"]["approval"] for e in records] == ["always", "never"]
     assert records[-1]["by"].startswith("unproved:")
+
+
+@pytest.mark.long
+async def test_a_changed_tool_waits_in_a_worker_that_has_no_agents_any_more(bus: Bus) -> None:
+    config = await prepared(bus)
+    worker = await asyncio.to_thread(bus.start_worker, config)
+    await bus.publish([ask("paid", "w-1")])
+
+    async def asked() -> bool:
+        return any(e["kind"] == "approval_requested" for e in await bus.everything(STEPS))
+
+    await eventually(asked)
+    worker.kill()
+    await announce(bus, CHANGED)
+    config.write_text(config.read_text().partition("[agents.")[0])
+    worker = await asyncio.to_thread(bus.start_worker, config)
+    await approve(bus, "w-1")
+    await until(lambda: note_of(worker), "the card is read")
+    assert await calls_of_pay(bus) == []
+
+    assert (await accept(bus, "--yes"))[0] == 0
+
+    async def called() -> bool:
+        return len(await calls_of_pay(bus)) == 1
+
+    await eventually(called)

@@ -72,7 +72,8 @@ class RunSetup:
 
     `is_on`: the topics of runs are there and may be used; without them nothing can be cancelled.
     `off_because` says why not, for people, where some of them are there.
-    `has_agents`: the worker was started with agents, and follows the cards of their tools.
+    `has_agents`: the worker was started with agents, and follows the cards of their tools; else
+    only of those tools that open runs need.
     `complete` adds to a request what the settings of its agent say.
     """
 

@@ -50,7 +50,8 @@ class CardReader:
     """Keeps the known tools as the topics of cards say, and as there are topics for their calls.
 
     A card is believed only in the topic of its own toolset, which its servers alone may write.
-    Which changes of tools are accepted is read before any card is.
+    Which changes of tools are accepted is read before any card is. The cards of toolsets that open
+    runs want are read, too, whatever agents name.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class CardReader:
         self._has_own_card: set[str] = set()
         self._compiled: dict[str, tuple[str, str | None]] = {}  # last tools and their fault
         self._lacks_places = False
+        self._absent: set[str] = set()  # toolsets without a topic of cards
         self._is_read = asyncio.Event()
         self._asked: asyncio.Event | None = None  # by those who came since the end was asked for
         self._catching_up: list[asyncio.Event] = []
@@ -200,10 +202,13 @@ class CardReader:
         return bool(new)
 
     async def _has_read(self, consumer: Any, ends: Mapping[TopicPartition, int]) -> bool:
+        has_read = True
         for place in self._places.keys() & ends.keys():
             if await self._position(consumer, place) < ends[place]:
-                return False
-        return True
+                has_read = False
+            else:
+                self._known_tools.read.add(self._places[place])
+        return has_read
 
     async def _position(self, consumer: Any, place: TopicPartition) -> int:
         """The offset of the record that is taken next."""
@@ -221,6 +226,7 @@ class CardReader:
 
     def _report_all_read(self) -> None:
         self._is_read.set()
+        self._known_tools.read |= self._absent
         while self._catching_up:
             self._catching_up.pop().set()
 
@@ -229,11 +235,13 @@ class CardReader:
         names = await bounded(consumer.topics(), ASK_TIMEOUT_S)
         for toolset in self._known_tools.look(lambda one: self._name_of(tool_calls(one)) in names):
             _log.warning("the toolset %s cannot be used any more: %s", toolset, NO_TOPIC)
-        named = frozenset(self._toolsets())
+        named = self._named()
+        self._known_tools.read &= named
         wanted = {self._name_of(toolset_cards(one)): one for one in sorted(named)}
         if self._shared:
             wanted[self._name_of(SHARED_CARDS)] = SHARED
         places = {TopicPartition(name, 0): one for name, one in wanted.items() if name in names}
+        self._absent = {one for name, one in wanted.items() if name not in names}
         if new := places.keys() - self._places.keys():  # one that says nothing holds up the others
             for place in await bounded(consumer.without_leader(new), ASK_TIMEOUT_S):
                 _log.warning("no cards are read from %s: no broker leads it", place.topic)
@@ -241,11 +249,15 @@ class CardReader:
         self._lacks_places = len(places) < len(wanted)
         places |= self._place_of_accepted(names)
         for toolset in {*self._places.values()} - {SHARED, ACCEPTED} - named:
-            self._known_tools.end(toolset)  # which no agent names any more
+            self._known_tools.end(toolset)  # which nothing names any more
             self._has_own_card.discard(toolset)
         if places != self._places:
             await self._assign(consumer, places)
         self._looked_at = asyncio.get_running_loop().time()
+
+    def _named(self) -> frozenset[str]:
+        """The toolsets that agents name, or that open runs want."""
+        return frozenset(self._toolsets()) | self._known_tools.wanted
 
     async def _assign(self, consumer: Any, places: Mapping[TopicPartition, str]) -> None:
         """New places are read from their start, the others from where they are."""
@@ -260,7 +272,8 @@ class CardReader:
         self._fetched = {at: them for at, them in self._fetched.items() if at in kept}
 
     def _looks_again(self) -> bool:
-        is_soon = self._lacks_places or self._known_tools.waits_for_topics
+        is_unread = not self._known_tools.wanted <= self._known_tools.read
+        is_soon = is_unread or self._lacks_places or self._known_tools.waits_for_topics
         again_s = AGAIN_AFTER_S if is_soon else LOOK_EVERY_S
         return asyncio.get_running_loop().time() >= self._looked_at + again_s
 
@@ -275,7 +288,7 @@ class CardReader:
         toolset = owner or key
         if owner:
             self._has_own_card.add(owner)
-        elif toolset in self._has_own_card or toolset not in self._toolsets():
+        elif toolset in self._has_own_card or toolset not in self._named():
             return
         if key != toolset:
             self._refuse(toolset, "the topic of its card has a record with another key")

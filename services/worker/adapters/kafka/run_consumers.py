@@ -21,6 +21,7 @@ from services.worker.lane.lifecycle import Lifecycle
 # time. Questions about offsets wait behind it: at an opening, and before the end of a call's time.
 FETCH_WAIT_MS = 250
 RARE_FETCH_WAIT_MS = 500  # of cards; and of cancellations, where there are no agents
+CARDS_WANTED_S = 1.0  # between looks whether an open run wants cards, where there are no agents
 
 
 class SignalConsumer:
@@ -55,7 +56,8 @@ async def reading_for_runs(
 ) -> list["asyncio.Task[None]"]:
     """Start them; where there are agents, once the cards that are there are read.
 
-    Without agents too: people cancel plain requests, and runs may be open from before.
+    Without agents too: people cancel plain requests, and runs may be open from before. Cards are
+    then read once such a run needs one.
     """
     if not context.runs.is_on:
         return []
@@ -78,8 +80,6 @@ async def reading_for_runs(
     new_consumer = partial(signals.made, partial(consumer, wait_ms))
     name_of = partial(topic_name, settings.kafka)
     reader = RunReader(new_consumer, name_of, lifecycles, wait_ms, signals.report)
-    if not context.runs.has_agents:
-        return [asyncio.create_task(reader.run())]
     planner = context.planner
     known_tools.accepted.guarded = lambda: planner.agents.guarded
     cards = CardReader(
@@ -92,8 +92,17 @@ async def reading_for_runs(
         costly_work=planner.costly_work,
         write=partial(write_as_seen, bus_of(settings.kafka), context.clock),
     )
+    if not context.runs.has_agents:
+        return [asyncio.create_task(it) for it in (_once_wanted(cards, known_tools), reader.run())]
     planner.catch_up = cards.catch_up
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
     await planner.prepare_agents()
     return [reading_cards, asyncio.create_task(reader.run())]
+
+
+async def _once_wanted(cards: CardReader, known_tools: KnownTools) -> None:
+    """Read cards from when an open run has a tool whose card must be known."""
+    while not known_tools.wanted:
+        await asyncio.sleep(CARDS_WANTED_S)
+    await cards.run()

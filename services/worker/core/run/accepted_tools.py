@@ -60,6 +60,11 @@ class AcceptedTools:
         """What was seen first or became stricter, and is not on the topic yet."""
         return [self._known[name] for name in sorted(self._unwritten)]
 
+    def is_guarded(self, tool: ToolDefinition) -> bool:
+        """Whether a change of a tool, as a run has it, must be accepted."""
+        needs_approval = tool.card.approval != "never" or tool.policy is not None
+        return needs_approval or tool.name in self._known
+
     def changed(self, card: ToolsetCard) -> tuple[str, ...]:
         """The tools that a card changes in a way that was not accepted."""
         known = ((self._known.get(tool.name), tool) for tool in tools_of(card))

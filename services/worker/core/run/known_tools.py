@@ -10,6 +10,7 @@ from services.worker.core.run.accepted_tools import AcceptedTools, tools_of
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 
 NO_TOPIC = "the topic of its calls does not exist, or there is no right to see it"
+NOT_READ = "its card is not read yet, and calls of its tools that need approval wait for that"
 
 
 @dataclass(slots=True)
@@ -19,6 +20,8 @@ class KnownTools:
     A card that is not taken leaves the tools of the one before. Tools that need approval and that
     a card changes are `stopped` in any case, until an operator accepts the change, or a pin. A
     toolset has no tools while the topic of its calls is not there.
+
+    `read` are the toolsets whose cards are read, `wanted` those whose cards open runs need.
     """
 
     pins: Mapping[str, str] = field(default_factory=dict)
@@ -28,6 +31,8 @@ class KnownTools:
     refusals: Counter[str] = field(default_factory=Counter)  # records that were not taken
     accepted: AcceptedTools = field(default_factory=AcceptedTools)
     stopped: set[str] = field(default_factory=set)  # tools that must not be called
+    read: set[str] = field(default_factory=set)
+    wanted: set[str] = field(default_factory=set)
     not_kept: str | None = None  # why what is accepted is known only as long as the worker runs
     _taken: dict[str, ToolsetCard] = field(default_factory=dict)
     _last: dict[str, tuple[ToolsetCard, str | None]] = field(default_factory=dict)  # seen of each
@@ -72,9 +77,15 @@ class KnownTools:
         counts = Counter(name.partition(".")[0] for name in self.stopped)
         return {toolset: counts[toolset] for toolset in sorted(self._last)}
 
-    def is_stopped(self, tool: str) -> bool:
-        """Whether no new call of a tool may go out."""
-        return tool in self.stopped
+    def is_stopped(self, tool: ToolDefinition) -> bool:
+        """Whether no new call of a tool, as a run has it, may go out now.
+
+        It may have changed where its card is not read: open runs outlive agents in the settings.
+        """
+        if tool.toolset not in self.read and self.accepted.is_guarded(tool):
+            self.wanted.add(tool.toolset)
+            return True
+        return tool.name in self.stopped
 
     @property
     def faults(self) -> Mapping[str, str]:
@@ -84,6 +95,7 @@ class KnownTools:
     def notes(self) -> list[str]:
         """In a sentence each, what an operator should know of toolsets."""
         notes = [f"toolset {name}: {fault}" for name, fault in sorted(self.faults.items())]
+        notes += [f"toolset {name}: {NOT_READ}" for name in sorted(self.wanted - self.read)]
         if self.not_kept and len(self.accepted):
             notes.append(f"tools that need approval are not kept as they are: {self.not_kept}")
         return notes

@@ -23,7 +23,7 @@ def may_call_tool(run: Run, name: str, inputs: RunInputs) -> bool:
     """Whether a call of that tool can be: children and people need no toolset."""
     if name in OWN_TOOLS:
         return True
-    return not inputs.tools.is_stopped(name) and _is_available(run, name, inputs)
+    return not inputs.tools.is_stopped(run.tools[name]) and _is_available(run, name, inputs)
 
 
 def may_cancel(run: Run, call: ToolCall, inputs: RunInputs) -> bool:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from answerbus.agent import AgentId
 from answerbus.policy import ToolPolicy
+from answerbus.private.runs import ToolDefinition
 from answerbus.topics import TOOL_RESULTS
 
 PAUSE_FIRST = timedelta(seconds=10)
@@ -46,7 +47,7 @@ class UnavailableToolsets:
             self._pauses.pop(toolset, None)
 
 
-def _never(_: str) -> bool:
+def _never(_: ToolDefinition) -> bool:
     return False
 
 
@@ -56,7 +57,7 @@ def _no_policy(_: AgentId, __: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ToolAccess:
-    """`random_bytes` makes tokens of calls; `is_stopped` names changed tools not yet accepted.
+    """`random_bytes` makes tokens of calls; `is_stopped`: a tool has changed, or may have.
 
     `current_policy` of an agent's tool is that of the present settings, where they say that it
     holds for open runs as well.
@@ -65,5 +66,5 @@ class ToolAccess:
     random_bytes: Callable[[int], bytes]
     reply_topic: str = TOOL_RESULTS.full_name()
     unavailable: UnavailableToolsets = field(default_factory=UnavailableToolsets)
-    is_stopped: Callable[[str], bool] = _never
+    is_stopped: Callable[[ToolDefinition], bool] = _never
     current_policy: Callable[[AgentId, str], ToolPolicy | None] = _no_policy

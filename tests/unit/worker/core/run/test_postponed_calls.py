@@ -109,7 +109,9 @@ def test_no_cancellation_is_written_to_a_topic_that_is_away() -> None:
 def test_a_tool_that_changed_is_not_called_until_that_is_accepted_and_can_be_cancelled() -> None:
     def stopped(seconds: float) -> RunInputs:
         found = inputs(seconds)
-        return replace(found, tools=replace(found.tools, is_stopped="orders.get".__eq__))
+        return replace(
+            found, tools=replace(found.tools, is_stopped=lambda tool: tool.name == "orders.get")
+        )
 
     first = new_run("orders.get", "orders.pay", away="none")
     run = Run(first.run.definition)
