@@ -81,6 +81,7 @@ class CardReader:
         self._has_own_card: set[str] = set()
         self._compiled: dict[str, tuple[str, str | None]] = {}  # last tools and their fault
         self._lacks_places = False
+        self._shared_for = frozenset[str]()  # toolsets whose cards of the shared topic are taken
         self._absent: set[str] = set()  # toolsets without a topic of cards
         self._is_read = asyncio.Event()
         self._asked: asyncio.Event | None = None  # by those who came since the end was asked for
@@ -240,6 +241,7 @@ class CardReader:
         wanted = {self._name_of(toolset_cards(one)): one for one in sorted(named)}
         if self._shared:
             wanted[self._name_of(SHARED_CARDS)] = SHARED
+        is_again = self._reads_shared_again(named)
         places = {TopicPartition(name, 0): one for name, one in wanted.items() if name in names}
         self._absent = {one for name, one in wanted.items() if name not in names}
         if new := places.keys() - self._places.keys():  # one that says nothing holds up the others
@@ -251,9 +253,17 @@ class CardReader:
         for toolset in {*self._places.values()} - {SHARED, ACCEPTED} - named:
             self._known_tools.end(toolset)  # which nothing names any more
             self._has_own_card.discard(toolset)
-        if places != self._places:
+        if is_again or places != self._places:
             await self._assign(consumer, places)
         self._looked_at = asyncio.get_running_loop().time()
+
+    def _reads_shared_again(self, named: frozenset[str]) -> bool:
+        """From its start where there are new names: cards of other toolsets are passed over."""
+        is_again = self._shared and not named <= self._shared_for
+        self._shared_for = named
+        if is_again:
+            self._places = {at: one for at, one in self._places.items() if one != SHARED}
+        return is_again
 
     def _named(self) -> frozenset[str]:
         """The toolsets that agents name, or that open runs want."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from answerbus.topics import ACCEPTED_TOOLS, tool_calls
+from answerbus.topics import ACCEPTED_TOOLS, SHARED_CARDS, tool_calls
 from services.worker.adapters.kafka.card_reader import TAKE_S
 from services.worker.adapters.kafka.run_consumers import _once_wanted
 from services.worker.core.run.accepted_tools import tools_of
@@ -129,3 +129,25 @@ async def test_costly_cards_of_another_toolset_keep_no_call_of_an_open_run_back(
     with followed(reader):
         await until(lambda: not known.is_stopped(PAY), 3 * TAKE_S)
         assert not reader._is_read.is_set()
+
+
+@on_virtual_time
+async def test_a_toolset_that_is_named_later_has_its_card_of_the_shared_topic() -> None:
+    bus, known, named = with_accepted(), KnownTools(), {"echo"}
+    bus.there = {SHARED_CARDS.full_name(), tool_calls("orders").full_name()}
+    bus.announce(card("get"), SHARED_CARDS)
+    reader = reader_of(bus, known, named, shared=True)
+    with followed(reader):
+        await reader.until_read()
+        assert known.tools == {}
+
+        named.add("orders")
+        await reader.catch_up()
+        assert set(known.tools) == {"orders.get"}
+
+        named.remove("orders")
+        bus.announce(guarded(), SHARED_CARDS)
+        await reader.catch_up()
+        assert known.is_stopped(PAY)
+        await asyncio.sleep(AGAIN_S)
+        assert set(known.tools) == {"orders.pay"}
