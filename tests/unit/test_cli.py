@@ -357,11 +357,13 @@ def test_a_full_disk_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
 @pytest.mark.wide
 @pytest.mark.parametrize("arguments", [("ask", "hello"), ("ask", "--no-such-option")])
 def test_where_errors_cannot_be_written_the_exit_code_stays(arguments: tuple[str, ...]) -> None:
+    path = os.pathsep.join([str(ROOT), *sys.path])
+    away = {"PYTHONPATH": path, "ANSWERBUS_KAFKA__BOOTSTRAP_SERVERS": NOWHERE}
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "services.cli", *arguments],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},  # noqa: TID251
+            env={**os.environ, **away},  # noqa: TID251
             stderr=full,
             timeout=60,
             check=False,
