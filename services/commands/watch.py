@@ -123,4 +123,4 @@ def _show(console: Console, found: DecodedRecord, repeats: Repeats) -> None:
 
 def _end_repeats(console: Console, repeats: Repeats) -> None:
     if count := repeats.take():
-        console.print(Text(f"         … and {count:,} more that say the same", "dim"))
+        console.print(Text(f"          … and {count:,} more that say the same", "dim"))
