@@ -8,8 +8,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
-from aiokafka.conn import collect_hosts
 
+from answerbus.client.bootstrap import check_addresses
 from answerbus.client.diagnosis import OptionNames
 from answerbus.topics import Topic
 from services.kafka.tls import ChangingTls
@@ -88,7 +88,7 @@ def connection_options(settings: KafkaSettings) -> ConnectionOptions:
 def servers(settings: KafkaSettings) -> str:
     """Where the brokers are, as every aiokafka client takes it. Raises SetUpError."""
     try:
-        collect_hosts(settings.bootstrap_servers)
+        check_addresses(settings.bootstrap_servers)
     except ValueError:
         raise SetUpError(
             "Setting `kafka.bootstrap_servers` must be HOST:PORT, or several with commas between "

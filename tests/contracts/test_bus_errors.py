@@ -72,7 +72,9 @@ def test_without_its_extra_the_client_says_what_to_install(module: str) -> None:
     assert "pip install 'answerbus[client] @ git+URL#subdirectory=contracts'" in done.stderr
 
 
-@pytest.mark.parametrize("servers", ["kafka:x", "kafka:9092,other:x", ["kafka:x"], "[::1]:x"])
+@pytest.mark.parametrize(
+    "servers", ["kafka:x", "kafka:9092,other:x", ["kafka:x"], "[::1]:x", "kafka..svc:9092"]
+)
 def test_an_address_that_is_none_is_said_as_what_it_is(servers: str | list[str]) -> None:
     with pytest.raises(BusUnavailable, match="`bootstrap_servers` must be HOST:PORT"):
         Client(servers)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiokafka import admin, client
 from aiokafka.client import ConnectionGroup
 from aiokafka.cluster import ClusterMetadata
-from aiokafka.conn import CloseReason
+from aiokafka.conn import CloseReason, collect_hosts
 from aiokafka.errors import KafkaConnectionError
 
 SERVERS_S: Final = 20.0  # for all of them
@@ -128,6 +128,12 @@ class _MetadataPace:
             await asyncio.sleep(self._asked_at[0] + UPDATES_S - now())
         self._asked_at.append(now())
         return await self._ask(*given)
+
+
+def check_addresses(servers: Any) -> None:
+    """Raises ValueError where one of the servers is no HOST:PORT, or its name none of the DNS."""
+    for host, _port, _family in collect_hosts(servers):
+        host.encode("idna")  # as it is looked up, where aiokafka does not expect this error
 
 
 def in_order(servers: Any) -> list[str]:

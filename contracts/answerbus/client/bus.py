@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.conn import collect_hosts
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -26,7 +25,12 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from answerbus.client.bootstrap import SERVERS_S, AIOKafkaAdminClient, share_start
+from answerbus.client.bootstrap import (
+    SERVERS_S,
+    AIOKafkaAdminClient,
+    check_addresses,
+    share_start,
+)
 from answerbus.client.bounded import bounded, close, wait_for_end
 from answerbus.client.connection_check import diagnosis_at
 from answerbus.client.diagnosis import (
@@ -94,7 +98,7 @@ class Bus:
     def __post_init__(self) -> None:
         """Raises BusUnavailable for invalid addresses."""
         try:
-            collect_hosts(self.servers)
+            check_addresses(self.servers)
         except ValueError:
             raise BusUnavailable(
                 f"{self.names.servers} must be HOST:PORT, or several with commas between them, "

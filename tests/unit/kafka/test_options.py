@@ -6,7 +6,7 @@ from services.kafka.options import client_options
 from services.settings.settings import KafkaSettings, SetUpError
 
 
-@pytest.mark.parametrize("servers", ["localhost:abc", ":", "a:1,b:x"])
+@pytest.mark.parametrize("servers", ["localhost:abc", ":", "a:1,b:x", "a..b:1"])
 def test_addresses_that_are_none_are_a_wrong_set_up_and_no_crash(servers: str) -> None:
     with pytest.raises(SetUpError, match=r"`kafka\.bootstrap_servers` must be HOST:PORT"):
         client_options(KafkaSettings(bootstrap_servers=servers))
