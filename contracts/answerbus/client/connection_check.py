@@ -62,7 +62,7 @@ async def diagnosis_at(
 async def _sent_astray(server: str, brokers: Sequence[Sequence[Any]]) -> Diagnosis | None:
     """Whether no broker can be reached where the brokers say that they are."""
     addresses = sorted({(host, port) for _node, host, port, *_rack in brokers})
-    reached = await asyncio.gather(*(_takes_connections(*address) for address in addresses))
+    reached = await asyncio.gather(*(takes_connections(*address) for address in addresses))
     if any(reached) or not addresses:
         return None
     named = ", ".join(f"{host}:{port}" for host, port in addresses)
@@ -72,7 +72,8 @@ async def _sent_astray(server: str, brokers: Sequence[Sequence[Any]]) -> Diagnos
     )
 
 
-async def _takes_connections(host: str, port: int) -> bool:
+async def takes_connections(host: str, port: int) -> bool:
+    """Whether anything listens there, whatever it says."""
     try:
         async with asyncio.timeout(STEP_TIMEOUT_S):
             _, writer = await asyncio.open_connection(host, port)

@@ -8,14 +8,13 @@ from aiokafka.conn import collect_hosts
 from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
-from answerbus.client.connection_check import is_silent
+from answerbus.client.connection_check import is_silent, takes_connections
 from services.kafka.options import client_options, connection_options
 from services.settings.settings import KafkaSettings
 from services.text.counted import count_text
 from services.worker.tasks.rounds import rounds
 
 LOOK_EVERY_S = 3.0
-CONNECT_LIMIT_S = 3.0
 
 Address = tuple[str, int]
 _AWAY = "broker takes no connection", "brokers take no connection"
@@ -58,7 +57,7 @@ class BrokerMonitor:
 
     async def _fault(self, address: Address) -> tuple[str, str] | None:
         """Of one broker and of several."""
-        if not await _takes_connections(address):
+        if not await takes_connections(*address):
             return _AWAY
         is_frozen = await is_silent(*address, connection_options(self._settings))
         return _SILENT if is_frozen else None
@@ -83,13 +82,3 @@ async def _brokers(admin: AIOKafkaAdminClient) -> list[Address]:
     await admin.start()
     cluster = await admin.describe_cluster()
     return [(broker["host"], broker["port"]) for broker in cluster["brokers"]]
-
-
-async def _takes_connections(address: Address) -> bool:
-    try:
-        async with asyncio.timeout(CONNECT_LIMIT_S):
-            _reader, writer = await asyncio.open_connection(*address)
-    except OSError:  # TimeoutError is one
-        return False
-    writer.close()
-    return True
