@@ -37,13 +37,14 @@ class BatchBytes:
     """How large the transactions of one lane may be, also when it opens again.
 
     One that took too long is given up, and all of it is written again. Brokers that throttle us
-    count both, so that transactions of the same size would never end.
+    count both, so that transactions of the same size would never end. One of twice the size takes
+    about twice as long there.
     """
 
     limit: int = BATCH_BYTES_MAX
 
-    def committed(self, size: int) -> None:
-        if 2 * size > self.limit:
+    def committed(self, size: int, took_s: float) -> None:
+        if 2 * size > self.limit and 4 * took_s < COMMIT_TIMEOUT_S:
             self.limit = min(2 * self.limit, BATCH_BYTES_MAX)
 
     def timed_out(self, size: int) -> None:
@@ -147,8 +148,9 @@ class Outbox:
                 self._on_lost(error)
 
     def _committed(self, batch: list[_Write], began: float) -> None:
-        self._observer.committed(loop_time() - began)
-        self._batch_bytes.committed(_size(batch))
+        took_s = loop_time() - began
+        self._observer.committed(took_s)
+        self._batch_bytes.committed(_size(batch), took_s)
         for write in batch:
             self.backlog_bytes -= write.size_bytes
             if not write.done.done():

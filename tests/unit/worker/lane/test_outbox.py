@@ -147,7 +147,26 @@ async def test_what_took_too_long_is_written_in_smaller_transactions() -> None:
 
     assert (waiting, max(sizes)) == ([], 2)
     while batch_bytes.limit < BATCH_BYTES_MAX:
-        batch_bytes.committed(batch_bytes.limit)
+        batch_bytes.committed(batch_bytes.limit, 0.1)
+
+
+@on_virtual_time
+async def test_transactions_grow_to_what_brokers_that_throttle_take_in_time() -> None:
+    """They grew until one took too long, again and again, and the lane was opened again each time."""
+
+    class ThrottledShard(NotingShard):
+        async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
+            await asyncio.sleep(sum(len(it.value or b"") for it in records) / 400_000)
+
+    batch_bytes, waiting, losses = BatchBytes(), list(range(200)), list[BaseException]()
+    while waiting:
+        outbox = Outbox(ThrottledShard(), losses.append, batch_bytes=batch_bytes)
+        writes = [outbox.put([record(str(n), "x" * 100_000)], None) for n in waiting]
+        ends = await asyncio.gather(*writes, return_exceptions=True)
+        waiting = [n for n, end in zip(waiting, ends, strict=True) if isinstance(end, LaneLost)]
+        await outbox.close()
+
+    assert len(losses) == 2, "with 8 MiB and with 4"
 
 
 @on_virtual_time
