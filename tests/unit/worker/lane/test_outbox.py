@@ -152,7 +152,7 @@ async def test_what_took_too_long_is_written_in_smaller_transactions() -> None:
 
 @on_virtual_time
 async def test_transactions_grow_to_what_brokers_that_throttle_take_in_time() -> None:
-    """They grew until one took too long, again and again, and the lane was opened again each time."""
+    """They grew until one took too long, again and again, and each time the lane opened again."""
 
     class ThrottledShard(NotingShard):
         async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
