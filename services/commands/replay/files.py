@@ -70,9 +70,7 @@ def export(
         views.print_json(written)
         return
     if not written:
-        stdout().print(
-            "No file: no open dead letter that was chosen has an invalid record to write."
-        )
+        stdout().print("No file: no chosen dead letter has an invalid record that can be written.")
         return
     for one in written:
         stdout().print(plain_line(f"{one['file']}: {one['why']}"), markup=False)
