@@ -119,6 +119,8 @@ def _light(record: logging.LogRecord) -> logging.LogRecord:
 class JsonLines(logging.Formatter):
     """One object a line, with `mask` put over all of it."""
 
+    converter = staticmethod(time.gmtime)
+
     def __init__(self, mask: Mask = NO_MASK) -> None:
         super().__init__()
         self._mask = mask
@@ -126,7 +128,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Time, level, logger, message; of an exception its type and where, not its words."""
         line = {
-            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _message(record),

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 
 from answerbus.masking import Mask
 from services.telemetry.logs import RepeatLimitingHandler
@@ -13,6 +14,9 @@ _FURTHER = "  | "
 
 class TextLines(logging.Formatter):
     """Time, level, message, and the words of an exception, with `mask` put over all of it."""
+
+    converter = staticmethod(time.gmtime)
+    default_msec_format = "%s.%03dZ"
 
     def __init__(self, mask: Mask) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")

@@ -4,14 +4,16 @@ import json
 import logging
 import subprocess
 import sys
+import time
 from contextvars import copy_context
 from typing import Any
 
 import pytest
 
-from answerbus.masking import Mask
+from answerbus.masking import NO_MASK, Mask
 from services.telemetry.log_context import clear_log_context, set_log_context
 from services.telemetry.logs import JsonLines
+from services.telemetry.text_lines import TextLines
 
 SECRET = "sk-very-secret"
 
@@ -99,3 +101,16 @@ def test_a_line_commands_no_terminal() -> None:
     assert reported["message"] == "\x1b[2J\u202e\U000e0041\x7f\ud800"
     assert JsonLines().format(record).isprintable()
     assert JsonLines().format(record).isascii()
+
+
+def test_times_are_of_utc_on_each_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = logging.makeLogRecord({"name": "x", "msg": "hello", "created": 1.25, "msecs": 250.0})
+    with monkeypatch.context() as machine:
+        machine.setenv("TZ", "Pacific/Kiritimati")
+        time.tzset()
+        for_programs = JsonLines().format(record)
+        for_people = TextLines(NO_MASK).format(record)
+    time.tzset()
+
+    assert json.loads(for_programs)["at"] == "1970-01-01T00:00:01.250Z"
+    assert for_people.startswith("1970-01-01 00:00:01.250Z ")
