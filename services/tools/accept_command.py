@@ -38,6 +38,8 @@ def accept(
 
     bus, who = bus_of(from_environment(config).kafka), operator(by)
     found = asyncio.run(accepting.look(bus, toolset))
+    if found is None:
+        refuse(f"No toolset {toolset} was announced: `answerbus tools list` shows those.")
     if digest is not None and not accepting.is_named(found.digest, digest):
         refuse(f"The card of {toolset} is {found.digest} now: look at it again.")
     if not found.changes:

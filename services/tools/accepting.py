@@ -14,7 +14,6 @@ from answerbus.private.runs import ToolDefinition
 from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.topics import ACCEPTED_TOOLS
 from answerbus.wire import clip
-from services.settings.settings import SetUpError
 from services.text.digest import canonical
 from services.tools.caller import cards
 from services.worker.adapters.clock import SystemClock
@@ -60,15 +59,15 @@ class ToAccept:
     changes: Sequence[ToolChange]
 
 
-async def look(bus: Bus, toolset: str) -> ToAccept:
-    """The changes to accept now. Raises SetUpError, BusUnavailable."""
+async def look(bus: Bus, toolset: str) -> ToAccept | None:
+    """The changes to accept now; None without a card. Raises BusUnavailable."""
     await bus.counts(ACCEPTED_TOOLS)
     for card in await cards(bus):
         if isinstance(card, ToolsetCard) and card.toolset == toolset:
             known = await _accepted(bus)
             changes = (ToolChange(known.get(tool.name), tool) for tool in tools_of(card))
             return ToAccept(card.computed_digest(), [one for one in changes if one.is_to_accept])
-    raise SetUpError(f"No toolset {toolset} was announced: `answerbus tools list` shows those.")
+    return None
 
 
 async def write(bus: Bus, changes: Sequence[ToolChange], who: str) -> None:

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from answerbus.client.bus import Bus
 from answerbus.tools import topic_set_up
 from answerbus.toolset_card import ToolCard, ToolsetCard
 from services import cli
 from services.command_line import PlainConsole, print_table
 from services.settings.settings import SetUpError
+from services.tools import accepting
 from services.tools.command import tools_table
 
 LONG = "the_weather_in_a_city_by_its_name_now"
@@ -100,3 +102,20 @@ def test_all_topics_that_are_seen_to_are_printed(
         "acme.toolsets.orders.v1",
         "acme.tool-results.v1",
     ]
+
+
+def test_a_toolset_that_was_not_announced_is_no_fault_of_the_set_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def counts(_bus: Bus, *_topics: object) -> dict[object, int]:
+        return {}
+
+    async def no_cards(_bus: Bus) -> list[ToolsetCard]:
+        return []
+
+    monkeypatch.setattr(Bus, "counts", counts)
+    monkeypatch.setattr(accepting, "cards", no_cards)
+    done = CliRunner().invoke(cli.application(), ["tools", "accept", "orders", "--yes"])
+
+    assert done.exit_code == 1, done.output
+    assert done.stderr.startswith("No toolset orders was announced: ")
