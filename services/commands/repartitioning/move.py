@@ -287,9 +287,9 @@ def _group_text(group_id: str, lanes: Lanes) -> str | None:
     if not others:
         return None
     return (
-        f"The lanes are of the consumer group {others[0]}, and the settings name {group_id}: run "
-        "the same with that `kafka.group_id`, or start workers of the new group once and stop "
-        "them. Nothing was moved."
+        f"The lanes are of the consumer group {others[0]}, and the settings name {group_id}: set "
+        f"`kafka.group_id` to {others[0]} and run the same again, or start workers of {group_id} "
+        "once and stop them. Nothing was moved."
     )
 
 

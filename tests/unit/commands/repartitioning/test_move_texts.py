@@ -22,5 +22,9 @@ def test_a_group_that_is_not_that_of_the_lanes_is_named(group: str | None) -> No
     lane = LaneRecord(partitions=4, openings_without_progress=0, worker="w-1", group=group, at=at)
     text = move._group_text("acme.worker", {0: lane})
 
-    found = "of the consumer group acme.other, and the settings name acme.worker"
-    assert (found in (text or "")) == (group == "acme.other")
+    expected = (
+        "The lanes are of the consumer group acme.other, and the settings name acme.worker: set "
+        "`kafka.group_id` to acme.other and run the same again, or start workers of acme.worker "
+        "once and stop them. Nothing was moved."
+    )
+    assert text == (expected if group == "acme.other" else None)
