@@ -183,9 +183,24 @@ def test_every_failure_inside_of_http_200_has_its_reply() -> None:
     assert replies == FAILURES
 
 
-def test_a_response_repeats_the_schema_and_is_read() -> None:
-    """One of the largest: members with short names, each of which may be null."""
-    members = {f"m{number}": {"type": ["string", "null"]} for number in range(2_700)}
+ANY_VALUE = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"json_text": {"type": "string", "description": "A JSON value."}},
+            "required": ["json_text"],
+            "additionalProperties": False,
+        },
+        {"type": ["boolean", "number", "string"]},
+        {"type": "null"},
+    ]
+}
+
+
+@pytest.mark.parametrize("member", [{"type": ["string", "null"]}, ANY_VALUE])
+def test_a_response_repeats_the_schema_and_is_read(member: Any) -> None:
+    """One of the largest: any value travels as JSON text, in a member of an object of its own."""
+    members = {f"m{number}": member for number in range(2_490)}
     schema = {"type": "object", "properties": members, "required": [*members]}
     form = {"type": "json_schema", "name": "answer", "strict": True, "schema": schema}
     document = json.dumps(body(text("hi"), text={"format": form}), indent=2).encode()

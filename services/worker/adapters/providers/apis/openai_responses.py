@@ -34,7 +34,7 @@ from services.worker.core.attempt.reply import (
 )
 
 Members = Mapping[Any, Any]  # of a JSON object
-VALUES_MAX = 30_000  # of a response, which repeats the schema that was asked for
+VALUES_MAX = 80_000  # of a response, which repeats the schema that was asked for
 
 _POLICIES = {*FILTER_CODES, "invalid_prompt", "image_content_policy_violation"}
 _THROTTLED = {*NO_ROOM, "rate_limit_exceeded"}
