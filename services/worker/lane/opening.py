@@ -58,6 +58,7 @@ class RecoveredState:
     runs: RecoveredRuns = field(default_factory=RecoveredRuns)
     taken: int = 0  # records
     unreadable: dict[RecordId, RecordFault] = field(default_factory=dict)  # those not skipped
+    keys_unread: set[bytes] = field(default_factory=set)  # of the ledger: skipped or not
     lanes: LaneRecords = field(default_factory=LaneRecords)
     numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
     gaps: RunGaps = field(default_factory=RunGaps)
@@ -152,6 +153,8 @@ class RecoveredState:
 
     def _note(self, record: StoredRecord, value: bytes, fault: RecordFault) -> None:
         self.unreadable[record.topic, record.offset, bytes_digest(value)] = fault
+        if record.topic is LEDGER and record.key:
+            self.keys_unread.add(record.key)
 
     def requests(self) -> list[LaneRequest]:
         """The requests that are open beyond their record, in the order in which they arrived.

@@ -185,21 +185,25 @@ def _open_and_ended(recovered: RecoveredState) -> tuple[list[LaneRequest], list[
     """The requests that are open, and those that have their outcome already."""
     unfinished, ended = list[LaneRequest](), list[LaneRequest]()
     for lane_request in recovered.requests():
-        (ended if _has_ended(recovered.ledger, lane_request) else unfinished).append(lane_request)
+        (ended if _has_ended(recovered, lane_request) else unfinished).append(lane_request)
     return unfinished, ended
 
 
-def _has_ended(ledger: Ledger, lane_request: LaneRequest) -> bool:
+def _has_ended(recovered: RecoveredState, lane_request: LaneRequest) -> bool:
     """Whether it has its outcome, also where its closed id was forgotten since.
 
-    The account of a run that a model was asked for has an entry of it until then.
+    The account of a run that a model was asked for has an entry of it until then. That of one whose
+    record was skipped is as it was before that, if it is known at all.
     """
     name, since = lane_request.key.record_key(), lane_request.origin.timestamp
-    if ledger.closed.has_closed(name, since):
+    if recovered.ledger.closed.has_closed(name, since):
         return True
-    run, account = lane_request.run, ledger.accounts.get(lane_request.account_id)
+    run, account_id = lane_request.run, lane_request.account_id
+    account = recovered.ledger.accounts.get(account_id)
     is_listed = isinstance(lane_request.progress.stored, InRetries)
     if is_listed or run is None or run.composition or account is None:
+        return False
+    if records.account_key(account_id).encode() in recovered.keys_unread:
         return False
     return bool(run.own_steps) and lane_request.request.request_id not in account.open
 

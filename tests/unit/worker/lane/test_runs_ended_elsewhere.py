@@ -4,12 +4,15 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from answerbus.envelope import encode
+from answerbus.envelope import encode, key
+from answerbus.private.ledger import Skipped
 from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES
+from answerbus.wire import bytes_digest
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.budget.ledger import closed_record
 from services.worker.lane.context import Limits
 from services.worker.lane.state.records import account_key
+from tests.unit.worker.builders import NOW
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import FAN_OUT, DelegatingStage
 from tests.unit.worker.lane.run_world import RunStage
@@ -153,4 +156,33 @@ async def test_a_run_goes_on_whose_account_was_skipped_and_opened_again() -> Non
     await until(lambda: "r-1" in terminals(stage.broker), 60)
 
     assert terminals(stage.broker) == {"r-1": "result", "r-2": "result"}
+    await stage.end()
+
+
+@on_virtual_time
+async def test_a_run_goes_on_whose_account_is_known_as_it_was_before() -> None:
+    """What was skipped had its entry: the run had no outcome."""
+    stage = await RunStage.opened("r-0", steps=(LAST,))
+    await until(lambda: "r-0" in terminals(stage.broker), 60)
+    ledger, account = stage.broker.log(LEDGER), account_key(OUR_WORKFLOW).encode()
+    before = ledger.records[-1].offset
+    stage.provider.steps, stage.tools.tooling = (STEP, LAST), lambda _: ()
+    stage.publish("r-1")
+    await until(lambda: bool(stage.calls()), 60)
+    await until(lambda: stage.broker.offsets.get(0, 0) > 1, 60)  # no copy of the run is read
+    await stage.crash()
+    ledger.records[:] = [
+        record for record in ledger.records if record.key != account or record.offset <= before
+    ]
+    skipped = Skipped(
+        offset=ledger.end, digest=bytes_digest(b"?"), problem="?", by="ops", reason="why", at=NOW
+    )
+    ledger.append(account, b"?", (), stage.broker.clock.now())
+    ledger.append(key(skipped).encode(), encode(skipped).value, (), stage.broker.clock.now())
+    await stage.worker.open()
+    (made,) = stage.calls()
+    stage.tools.answer(made, {"kind": "ok", "value": "done"})
+    await until(lambda: "r-1" in terminals(stage.broker), 60)
+
+    assert terminals(stage.broker) == {"r-0": "result", "r-1": "result"}
     await stage.end()
