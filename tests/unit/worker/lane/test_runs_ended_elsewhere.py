@@ -4,7 +4,8 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from answerbus.envelope import encode, key
+from answerbus.envelope import encode
+from answerbus.event import key
 from answerbus.private.ledger import Skipped
 from answerbus.topics import DEAD_LETTERS, LEDGER, RETRIES
 from answerbus.wire import bytes_digest
