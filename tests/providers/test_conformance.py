@@ -241,9 +241,9 @@ class P({base}):
 P = P()
 """
 BAD: dict[str, tuple[str, str]] = {
-    "raises at import": ("raise OSError('key=hush')", "it does not load (OSError); mend"),
-    "ends the process": ("raise SystemExit", "it does not load (SystemExit); mend"),
-    "hangs": ("import time; time.sleep(9)", "its import did not end in 0.5 s; mend"),
+    "raises at import": ("raise OSError('key=hush')", "it does not load (OSError); correct"),
+    "ends the process": ("raise SystemExit", "it does not load (SystemExit); correct"),
+    "hangs": ("import time; time.sleep(9)", "its import did not end in 0.5 s; correct"),
     "is no provider": ("P = 5", "has no `profile` that is a ReachedProfile"),
     "is of another name": (
         PLUGIN.format(name="other", base="OpenAILikeKind"), "are those of another name"
