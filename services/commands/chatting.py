@@ -50,7 +50,8 @@ class Chat:
         """As the command line says; raises typer.BadParameter."""
         try:
             budget = Budget(attempts=attempts)
-            chat = cls(agent_of(agent), workflow_id or f"chat-{new_id()}", budget, profile)
+            workflow = f"chat-{new_id()}" if workflow_id is None else workflow_id
+            chat = cls(agent_of(agent), workflow, budget, profile)
             chat.turn(INSTRUCTIONS, new_id())
         except ValidationError as error:
             first = error.errors()[0]

@@ -170,6 +170,7 @@ def test_a_wrong_setting_is_one_line_and_code_3(tmp_path: Path) -> None:
         ("replay", "list", "--where", "failure=nope"),
         ("contracts", "export"),
         ("ask", "Hi", "--workflow", ""),
+        ("chat", "helper", "--workflow", ""),
         ("replay", "groups", "--by", "colour"),
         ("replay", "dismiss", "--yes"),
         ("topics", "delete"),
