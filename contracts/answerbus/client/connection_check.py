@@ -55,12 +55,12 @@ async def diagnosis_at(
         except _FAILURES as error:
             found = found or await _Step(host, port, options, names).refusal(error)
         else:
-            return await _sent_astray(f"{host}:{port}", metadata.brokers)
+            return await _unreachable_brokers(f"{host}:{port}", metadata.brokers)
     return found
 
 
-async def _sent_astray(server: str, brokers: Sequence[Sequence[Any]]) -> Diagnosis | None:
-    """Whether no broker can be reached where the brokers say that they are."""
+async def _unreachable_brokers(server: str, brokers: Sequence[Sequence[Any]]) -> Diagnosis | None:
+    """The diagnosis if no broker takes connections where the brokers say that they are."""
     addresses = sorted({(host, port) for _node, host, port, *_rack in brokers})
     reached = await asyncio.gather(*(takes_connections(*address) for address in addresses))
     if any(reached) or not addresses:
