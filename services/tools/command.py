@@ -25,7 +25,7 @@ from services.settings.settings import SetUpError, from_environment
 from services.text.escaping import json_lines, plain_line
 from services.tools.accept_command import accept
 from services.tools.check.cases import Ruling, Sample
-from services.tools.mcp_command import Concurrency, DrainS, mcp
+from services.tools.mcp_command import Concurrency, DrainS, check_name, mcp
 
 app = typer.Typer(
     help="Serve, list, call and check tools, also those of MCP servers.", no_args_is_help=True
@@ -67,6 +67,8 @@ def topics(
     """Create the topics that tool servers need, where they may not do so themselves."""
     from answerbus.tools import topic_set_up  # noqa: PLC0415 - Kafka's client
 
+    for name in toolsets:
+        check_name(name)
     bus = bus_of(from_environment(config).kafka)
     asyncio.run(topic_set_up.create_missing(bus, *toolsets))
     for topic in topic_set_up.topics_of(*toolsets):

@@ -3,8 +3,10 @@
 from typing import Annotated
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT, TOOL_TIMEOUT_S_MAX
+from answerbus.tool_call import ToolsetName
 from answerbus.tools.server import CONCURRENCY_DEFAULT, DRAIN_S_DEFAULT
 from answerbus.toolset_card import ApprovalRule
 from services.command_line import Config
@@ -46,6 +48,15 @@ Repeatable = Annotated[
 ]
 
 
+def check_name(toolset: str) -> None:
+    """Raises typer.BadParameter for a name that no toolset may have."""
+    try:
+        TypeAdapter(ToolsetName).validate_python(toolset)
+    except ValidationError:
+        rule = "64 characters at most of a-z, 0-9, `_` and `-`"
+        raise typer.BadParameter(f"{toolset!r} cannot be the name of a toolset: {rule}.") from None
+
+
 def mcp(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="The name of the toolset on the bus.")
@@ -85,6 +96,7 @@ def mcp(
     """
     from services.tools.serving import McpOptions, serve_mcp_server  # noqa: PLC0415 - the SDK
 
+    check_name(name)
     if bool(command) is bool(url):
         raise typer.BadParameter("an MCP server has either --url or a command behind --")
     options = McpOptions(

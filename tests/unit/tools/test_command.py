@@ -119,3 +119,12 @@ def test_a_toolset_that_was_not_announced_is_no_fault_of_the_set_up(
 
     assert done.exit_code == 1, done.output
     assert done.stderr.startswith("No toolset orders was announced: ")
+
+
+@pytest.mark.parametrize("name", ["orders.get_order", "Orders", "a b", ""])
+@pytest.mark.parametrize("command", [("topics",), ("mcp", "--url", "http://localhost:1/mcp")])
+def test_a_name_that_no_toolset_may_have_is_refused(command: tuple[str, ...], name: str) -> None:
+    done = CliRunner().invoke(cli.application(), ["tools", *command, "--", name])
+
+    assert done.exit_code == 2, done.output
+    assert f"{name!r} cannot be the name" in done.stderr
