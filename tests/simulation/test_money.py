@@ -24,7 +24,7 @@ from services.operators.records.summary import summarize
 from tests.simulation.billing import billed
 from tests.simulation.judge import Verdict, judge
 
-SEEDS = range(12)
+SEEDS = range(13)
 EACH = pytest.mark.parametrize("seed", SEEDS)
 WINDOW_MINUTES = 24 * 60
 
