@@ -123,7 +123,7 @@ def _shown(history: History, requests: dict[str, list[Json]]) -> Iterator[Violat
     for topic in ("results", "refusals", "retries", "dead-letters"):
         for event in history.events[topic]:
             shown = event.body.get("account")
-            if shown is None or _is_unknown_child(event.body):
+            if shown is None or _is_child_of_nothing(history, event.body):
                 continue
             account = history.accounts.get(shown["id"])
             if account and not _agrees(shown["limit"], account.body, requests[shown["id"]]):
@@ -136,9 +136,11 @@ def _shown(history: History, requests: dict[str, list[Json]]) -> Iterator[Violat
                 yield Violation("G3", event.body["request_id"], text)
 
 
-def _is_unknown_child(body: Json) -> bool:
+def _is_child_of_nothing(history: History, body: Json) -> bool:
     """Its budget was to be a part of its run's, and sets no limit where there is no such run."""
-    return (body.get("cause") or {}).get("kind") == "unknown_parent"
+    name = body["request_id"]
+    is_asked = name in history.children or (name, 1) in history.attempts
+    return bool(body.get("parent")) and not is_asked
 
 
 def _agrees(shown: Json, account: Json, requests: list[Json]) -> bool:
