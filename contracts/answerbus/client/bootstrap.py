@@ -11,7 +11,8 @@ from aiokafka import admin, client
 from aiokafka.client import ConnectionGroup
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import CloseReason, collect_hosts
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, for_code
+from aiokafka.protocol.commit import OffsetFetchRequest
 
 SERVERS_S: Final = 20.0  # for all of them
 SERVER_S_MIN: Final = 3.0
@@ -55,6 +56,23 @@ def share_start(client: Any) -> None:
     client.bootstrap = in_turn
     _BrokerChoice(client)
     _MetadataPace(client)
+
+
+def check_offsets(client: Any) -> None:
+    """Let a client raise the errors of a coordinator that gives no offsets.
+
+    aiokafka looks for them beside each partition, where they have been until version 1 of the
+    answer. A group whose coordinator moves or reads its log would seem to have no offset.
+    """
+    ask = client.send
+
+    async def asked(node_id: Any, request: Any, **options: Any) -> Any:
+        answer = await ask(node_id, request, **options)
+        if isinstance(request, OffsetFetchRequest) and (code := getattr(answer, "error_code", 0)):
+            raise for_code(code)("no offsets of the group")
+        return answer
+
+    client.send = asked
 
 
 class _BrokerChoice:
@@ -173,3 +191,4 @@ class AIOKafkaAdminClient(admin.AIOKafkaAdminClient):  # type: ignore[misc]
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         share_start(self._client)
+        check_offsets(self._client)

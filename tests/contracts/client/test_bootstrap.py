@@ -6,9 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import client
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import CloseReason
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    NoError,
+    NotCoordinatorForGroupError,
+)
+from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
 from answerbus.client import bootstrap
@@ -213,3 +221,24 @@ async def test_metadata_are_asked_for_now_and_then_while_a_partition_has_no_lead
 
     later = asked[UPDATES_AT_ONCE:]
     assert all(b - a > 0.9 * UPDATES_S for a, b in zip(asked, later, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("made", "end"), [(RecordConsumer, "stop"), (AIOKafkaAdminClient, "close")]
+)
+@pytest.mark.parametrize("error", [NotCoordinatorForGroupError, GroupAuthorizationFailedError])
+async def test_a_coordinator_that_gives_no_offsets_is_an_error(
+    made: Callable[[], Any], end: str, error: type[KafkaError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group seemed to have none, and its topic was read from the beginning."""
+    answers = [OffsetFetchResponse_v3(0, [], code) for code in (error.errno, NoError.errno)]
+
+    async def send(*_: object, **__: object) -> object:
+        return answers.pop(0)
+
+    monkeypatch.setattr(client.AIOKafkaClient, "send", send)
+    asked, one = OffsetFetchRequest("workers", [("requests", [0])]), made()
+    with pytest.raises(error):
+        await one._client.send(1, asked)
+    assert (await one._client.send(1, asked)).topics == []
+    await close(getattr(one, end)())

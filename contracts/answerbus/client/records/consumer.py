@@ -24,7 +24,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
-from answerbus.client.bootstrap import share_start
+from answerbus.client.bootstrap import check_offsets, share_start
 from answerbus.client.records.batch import Record
 from answerbus.client.records.partition import PartitionRecords
 from answerbus.client.records.poll_time_budget import UNPACKED_BYTES_MAX, PollTimeBudget
@@ -93,6 +93,7 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         self._fetching: Fetcher | None = None
         super().__init__(*topics, **{"max_poll_records": RECORDS_PER_POLL_MAX, **options})
         share_start(self._client)
+        check_offsets(self._client)
 
     async def getmany(
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
