@@ -82,8 +82,8 @@ async def move(
 
     A dry run looks beside workers that run.
     """
-    layout = await bus.layout(*TOPICS)
-    if (agreement := await bus.lanes()).wrong:
+    layout, agreement = await bus.layout_and_lanes(*TOPICS)
+    if agreement.wrong:
         message = str(agreement)
         raise SetUpError(f"{message[0].upper()}{message[1:]}. Nothing was moved.")
     of_runs = await bus.present(*RUN_TOPICS)
