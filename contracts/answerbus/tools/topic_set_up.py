@@ -20,7 +20,8 @@ _DEFAULT_REPLICAS = -1
 
 def topics_of(*toolsets: str) -> list[Topic]:
     """The toolsets' own topics, of calls and cards, and that of results."""
-    own = (topic for name in toolsets for topic in (tool_calls(name), toolset_cards(name)))
+    names = dict.fromkeys(toolsets)
+    own = (topic for name in names for topic in (tool_calls(name), toolset_cards(name)))
     return [*own, TOOL_RESULTS]
 
 

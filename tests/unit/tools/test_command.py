@@ -84,16 +84,18 @@ def test_a_time_out_that_no_tool_may_have_is_a_fault_of_the_command(seconds: str
     assert CliRunner().invoke(cli.application(), command).exit_code == 2
 
 
-def test_all_topics_that_are_seen_to_are_printed(
+def test_all_topics_that_are_seen_to_are_printed_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """Kafka refuses to create topics of which one is named twice."""
+
     async def create_missing(*_: object) -> None:
         """Without Kafka."""
 
     monkeypatch.setattr(topic_set_up, "create_missing", create_missing)
     config = tmp_path / "answerbus.toml"
     config.write_text("[kafka]\ntopic_prefix = 'acme'\n")
-    arguments = ["tools", "topics", "orders", "--config", str(config)]
+    arguments = ["tools", "topics", "orders", "orders", "--config", str(config)]
 
     done = CliRunner().invoke(cli.application(), arguments)
 
