@@ -149,7 +149,7 @@ class _MetadataPace:
 
 
 def check_addresses(servers: Any) -> None:
-    """Raises ValueError where one of the servers is no HOST:PORT, or its name none of the DNS."""
+    """Raises ValueError unless each server is HOST:PORT, with a name that DNS can have."""
     for host, _port, _family in collect_hosts(servers):
         host.encode("idna")  # as it is looked up, where aiokafka does not expect this error
 

@@ -73,7 +73,7 @@ async def _unreachable_brokers(server: str, brokers: Sequence[Sequence[Any]]) ->
 
 
 async def takes_connections(host: str, port: int) -> bool:
-    """Whether anything listens there, whatever it says."""
+    """Whether a server listens there."""
     try:
         async with asyncio.timeout(STEP_TIMEOUT_S):
             _, writer = await asyncio.open_connection(host, port)

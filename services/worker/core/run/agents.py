@@ -76,7 +76,7 @@ class Agents:
     def current_policy(self, agent: AgentId, tool: str) -> ToolPolicy | None:
         """The current settings of the tool, where they hold for open runs.
 
-        Where the version that a run began with is no more, they are those of the newest.
+        Where they lack the version that the run began with, those of the newest hold.
         """
         newest = self._newest.get(agent.name, agent.version)
         known = self._known.get((agent.name, agent.version)) or self._known.get(

@@ -60,7 +60,7 @@ _PROFILE_CODES = {
     "SERVICE_DISABLED",
 }
 _NO_JSON_MODE = re.compile(r"json mode is not enabled", re.IGNORECASE)
-# The only sign of it: no detail tells a limit of spending from one of a minute.
+# The only sign of it: the details are those of a limit of a minute.
 _NO_MONEY = re.compile(
     r"Your (?:billing account|project) has exceeded its monthly spending cap"
     r"|Your prepayment credits are depleted"

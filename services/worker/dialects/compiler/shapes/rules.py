@@ -31,7 +31,7 @@ class Rules:
     `pattern` writes a pattern as the provider takes it, None for one that it does not.
     `integer_bounds` and `number_bounds` are keywords; so are `text_lengths` and `list_sizes`, with
     the largest number that each may have. `enum_types` are the types that values to choose from may
-    be of, and `is_long_enum` says of which the provider takes no such list.
+    be of, and `is_long_enum` says which lists of them the provider does not take.
     `one_text_rule`: a text has a pattern, or a format, or lengths.
     `verbatim`: an answer is written as it is meant: free-form values as any JSON, members without a
     name of their own beside the others. Else such travel as JSON text. Such a provider has room
