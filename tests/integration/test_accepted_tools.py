@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -61,8 +62,8 @@ async def approve(bus: Bus, workflow_id: str) -> None:
     await say(bus, bus.topic(APPROVALS), approval, place)
 
 
-@pytest.mark.long
-async def test_a_changed_tool_waits_for_an_operator_over_restarts(bus: Bus) -> None:
+async def awaiting_approval(bus: Bus) -> tuple[Path, Worker]:
+    """A worker, by these settings, whose run waits for a person."""
     config = await prepared(bus)
     worker = await asyncio.to_thread(bus.start_worker, config)
     await bus.publish([ask("paid", "w-1")])
@@ -71,6 +72,12 @@ async def test_a_changed_tool_waits_for_an_operator_over_restarts(bus: Bus) -> N
         return any(e["kind"] == "approval_requested" for e in await bus.everything(STEPS))
 
     await eventually(asked)
+    return config, worker
+
+
+@pytest.mark.long
+async def test_a_changed_tool_waits_for_an_operator_over_restarts(bus: Bus) -> None:
+    config, worker = await awaiting_approval(bus)
     assert [e["card"]["name"] for e in await bus.everything(ACCEPTED_TOOLS)] == ["pay"]
     assert (await accept(bus, "--yes"))[0] == 1, "nothing has changed"
 
@@ -111,14 +118,7 @@ async def test_a_changed_tool_waits_for_an_operator_over_restarts(bus: Bus) -> N
 
 @pytest.mark.long
 async def test_a_changed_tool_waits_in_a_worker_that_has_no_agents_any_more(bus: Bus) -> None:
-    config = await prepared(bus)
-    worker = await asyncio.to_thread(bus.start_worker, config)
-    await bus.publish([ask("paid", "w-1")])
-
-    async def asked() -> bool:
-        return any(e["kind"] == "approval_requested" for e in await bus.everything(STEPS))
-
-    await eventually(asked)
+    config, worker = await awaiting_approval(bus)
     worker.kill()
     await announce(bus, CHANGED)
     config.write_text(config.read_text().partition("[agents.")[0])

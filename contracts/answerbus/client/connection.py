@@ -270,7 +270,7 @@ class BusConnection:
         return self._producer
 
     def _open_here(self) -> AIOKafkaProducer:
-        """In another event loop than its own, a call would wait for ever."""
+        """The producer. Raises RuntimeError in another event loop, where a call would never end."""
         producer = self._open()
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError(

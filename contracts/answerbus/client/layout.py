@@ -36,7 +36,7 @@ async def written_lanes(
     The consumer reads committed records and is assigned to what it needs. Raises what it raises,
     and TimeoutError where Kafka gives nothing: brokers that throttle give what there is, slowly.
     """
-    read: list[int] = []
+    read: list[int] = []  # the sizes of what has come
 
     async def while_read(tasks: "Collection[asyncio.Task[Any]]", limit_s: float) -> None:
         before = -1

@@ -98,7 +98,7 @@ def _start(tool: Tool, args: object, call: NamedCall) -> "asyncio.Future[Any]":
 def _awaited_after(
     work: "asyncio.Future[Any]", tool: Tool, call: NamedCall
 ) -> "asyncio.Future[Any]":
-    """What a thread gave is awaited here, where it can be cancelled, if it can be awaited."""
+    """The work, or the wait for what a thread returned: here it can be cancelled."""
     if work.done() and not work.cancelled() and isinstance(made := work.result(), Awaitable):
         return asyncio.create_task(_awaited(lambda: made, tool, call))
     return work

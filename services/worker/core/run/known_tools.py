@@ -81,6 +81,7 @@ class KnownTools:
         """Whether no new call of a tool, as a run has it, may go out now.
 
         It may have changed where its card is not read: open runs outlive agents in the settings.
+        From then on its toolset is `wanted`.
         """
         if tool.toolset not in self.read and self.accepted.is_guarded(tool):
             self.wanted.add(tool.toolset)
