@@ -15,6 +15,8 @@ from services.worker.tasks.fair_timeout import wait_fairly
 from services.worker.tasks.loop_time import loop_time
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
+LINGER_S_MAX = 0.05
+CALLING_AT_LINGER = 100  # calls in flight of a worker; with more of them it lingers longer
 OFFSET_EVERY_S = 0.25  # two more requests to the broker; what is closed is known without it
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 BATCH_BYTES_MIN = 64 * 1024  # is sent in one go: brokers throttle only what comes after
@@ -51,6 +53,14 @@ class BatchBytes:
         self.limit = max(size // 2, BATCH_BYTES_MIN)
 
 
+def linger_s(calling: int) -> float:
+    """Seconds between the transactions of a lane, while its worker has so many calls in flight.
+
+    Each transaction costs the same, and with many calls in flight more writes can share it.
+    """
+    return min(LINGER_S * max(1.0, calling / CALLING_AT_LINGER), LINGER_S_MAX)
+
+
 class Outbox:
     """The queue of writes of one lane and the one task that commits them.
 
@@ -65,11 +75,14 @@ class Outbox:
         observer: Observer | None = None,
         offset_every_s: float = OFFSET_EVERY_S,
         batch_bytes: BatchBytes | None = None,
+        linger: Callable[[], float] = lambda: LINGER_S,
     ) -> None:
+        """`linger` gives the seconds between two transactions."""
         self._shard = shard
         self._batch_bytes = batch_bytes or BatchBytes()
         self._observer = observer or Observers()
         self._on_lost = on_lost
+        self._linger = linger
         self._writes: deque[_Write] = deque()
         self._awake = asyncio.Event()
         self._lost = False
@@ -134,7 +147,7 @@ class Outbox:
                 batch, began = self._next_batch(), loop_time()
                 await bounded(self._commit(batch), COMMIT_TIMEOUT_S, wait_fairly)
                 self._committed(batch, began)
-                await asyncio.sleep(LINGER_S)
+                await asyncio.sleep(self._linger())
         except BaseException as error:
             self._lost = True
             if isinstance(error, TimeoutError):

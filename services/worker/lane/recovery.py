@@ -27,7 +27,7 @@ from services.worker.lane.context import LaneContext
 from services.worker.lane.lane import Lane
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
-from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
+from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox, linger_s
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import CALL_ENDED, LaneState
 from services.worker.lane.state.open_children import parent_key
@@ -98,7 +98,10 @@ async def open_lane(
         await shard.close()
         raise
     every_s = 0.0 if forwards else OFFSET_EVERY_S  # what no ledger knows goes with its offset
-    outbox = Outbox(shard, lane.on_loss, lane.context.observer, every_s, lane.batch_bytes)
+    slots, observer = lane.context.slots, lane.context.observer
+    outbox = Outbox(
+        shard, lane.on_loss, observer, every_s, lane.batch_bytes, lambda: linger_s(slots.calling)
+    )
     try:
         return await _fenced(lane, intake, recovered, outbox, prove=prove and forwards)
     except BaseException:

@@ -12,13 +12,17 @@ from services.worker.lane.outbox import (
     BATCH_RECORDS_MAX,
     COMMIT_TIMEOUT_S,
     LINGER_S,
+    LINGER_S_MAX,
     OFFSET_EVERY_S,
     BatchBytes,
     Outbox,
+    linger_s,
 )
 from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
 from services.worker.ports.lane import LaneLost
+from tests.unit.worker.lane.fakes import Broker
 from tests.unit.worker.lane.virtual import on_virtual_time
+from tests.unit.worker.lane.world import FakeProvider, Worker, context
 
 
 def record(name: str, value: str = "v", topic: Topic = RESULTS) -> OutRecord:
@@ -82,6 +86,28 @@ async def test_writes_share_a_transaction_and_learn_when_it_began() -> None:
     assert again - began >= LINGER_S
     assert stage.shard.committed[1:] == [(["3=v"], None)]
     await stage.outbox.close()
+
+
+@pytest.mark.parametrize(
+    ("calling", "expected"),
+    [(0, LINGER_S), (100, LINGER_S), (250, 0.025), (1_000, LINGER_S_MAX), (9_000, LINGER_S_MAX)],
+)
+def test_a_busy_worker_lingers_longer(calling: int, expected: float) -> None:
+    assert linger_s(calling) == pytest.approx(expected)
+
+
+@on_virtual_time
+async def test_a_lane_lingers_by_the_calls_of_its_worker() -> None:
+    worker = Worker(Broker(), context(FakeProvider()))
+    await worker.open()
+    outbox = worker.lane.opened.outbox
+    worker.context.slots.calling = 1_000
+
+    began = [await outbox.put([record(name)], None) for name in "ab"]
+
+    assert began[1] - began[0] >= LINGER_S_MAX
+    worker.context.slots.calling = 0
+    await worker.drain()
 
 
 @on_virtual_time
