@@ -142,10 +142,9 @@ def run_stretches(run: RunNode, now: datetime) -> Iterator[Stretch]:
     """From its beginning to its outcome, or until now."""
     if run.began is None:
         return
-    end = run.since if run.outcome is not None and run.since is not None else now
-    kind: BarKind = run.outcome.kind if run.outcome is not None else "running"
-    message = kind.replace("_", " ") if run.outcome is not None else "open"
-    yield _stretch(kind, run.began, end, f"{run.request_id}: {message}")
+    kind: BarKind = run.ended_as or "running"
+    message = "open" if run.ended_as is None else kind.replace("_", " ")
+    yield _stretch(kind, run.began, run.over or now, f"{run.request_id}: {message}")
 
 
 def step_stretches(step: StepNode) -> Iterator[Stretch]:
@@ -159,7 +158,7 @@ def call_stretches(
     call: CallNode, step: StepNode, run: RunNode, now: datetime
 ) -> Iterator[Stretch]:
     """It waits for a person if it must, and then runs until it ends."""
-    over = run.since if run.outcome is not None else None
+    over = run.over
     end, begin = call.ended_at or over or now, step.at
     if call.approval is not None or call.question is not None:
         decided = call.decision.at if call.decision is not None else end

@@ -36,8 +36,7 @@ def waits(run: RunNode, now: datetime) -> Mapping[int, Sequence[Stretch]]:
     """By the number of the step before them; 0 is before the first."""
     if run.began is None:
         return {}
-    over = run.since if run.outcome is not None else None
-    ended = max(run.began, over or now)
+    ended = max(run.began, run.over or now)
     found = defaultdict[int, list[Stretch]](list)
     for begin, end, last in _gaps(run, run.began, ended):
         step = next((one for one in reversed(run.steps) if one.at <= begin), None)

@@ -10,6 +10,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Request
 from services.console.views.units import duration
+from services.operators.records.ended_as import Ended, ended_as
 from services.operators.records.within_limits import moved
 from services.operators.timeline.entry import TimelineEntry
 
@@ -50,15 +51,16 @@ def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
         if last is not None and running.at > last:
             found.append(_pause(last, running.at, attempts))
         found.append(Stretch("running", running.at, max(now, running.at), running.text))
-    elif ended is None and last is not None and not _is_over(attempts):
+    elif ended is None and last is not None and ended_by_attempt(own) is None:
         found.append(_pause(last, max(now, last), attempts))
     elif ended is not None and not attempts and last is not None and ended > last:
         found.append(_pause(last, ended, attempts))
     return found
 
 
-def _is_over(attempts: Sequence[Attempt]) -> bool:
-    return bool(attempts) and attempts[-1].outcome not in ("retry", "released", "unknown", "step")
+def ended_by_attempt(own: Iterable[TimelineEntry]) -> Ended | None:
+    """How its last attempt ended a request; None while it is open."""
+    return ended_as(max(attempts_of(own), key=lambda attempt: attempt.attempt, default=None))
 
 
 def attempts_of(own: Iterable[TimelineEntry]) -> list[Attempt]:

@@ -12,7 +12,15 @@ from answerbus.private.ledger import ClosedRecord
 from answerbus.request import Request
 from answerbus.step import Step
 from services.console.views.scale import Tick
-from services.console.views.stretches import MS, OUTCOMES, BarKind, Stretch, attempts_of, stretches
+from services.console.views.stretches import (
+    MS,
+    OUTCOMES,
+    BarKind,
+    Stretch,
+    attempts_of,
+    ended_by_attempt,
+    stretches,
+)
 from services.console.views.time_axis import PLACES, TimeAxis
 from services.console.views.units import duration, usd
 from services.operators.timeline.entry import TimelineEntry
@@ -151,7 +159,7 @@ def _row(
     # The dead letter of an invalid record is not of this workflow, and what was done about it is.
     acted = (entry for entry in own if isinstance(entry.seen.event, (Replayed, Dismissed)))
     last = outcome or next(acted, None)
-    ended = last.kind if last else "open"
+    ended = last.kind if last else ended_by_attempt(own) or "open"
     ends = [outcome.at] if outcome else [stretch.end for stretch in found]
     begin = min([*(stretch.begin for stretch in found), *ends], default=None)
     took = duration((max(ends) - begin) / MS) if begin and ends else "–"

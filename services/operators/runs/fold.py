@@ -23,8 +23,9 @@ from answerbus.limits import DEPTH_MAX
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.step import CallState, Step, StepCall, ToolEnded
+from services.operators.records.ended_as import ended_as
 from services.operators.records.stored import RetryEnded
-from services.operators.records.within_limits import amount
+from services.operators.records.within_limits import amount, moved
 from services.operators.runs.tree import CallNode, RunNode, RunState, StepNode
 
 NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper is separate: any may claim it
@@ -81,8 +82,23 @@ class _Found:
     steps: dict[int, Step] = field(default_factory=dict)  # by their numbers
     call_ids: set[str] = field(default_factory=set)
     attempts: dict[int, Attempt] = field(default_factory=dict)
+    last: int = 0  # the number of its last attempt
     outcome: AnyOutcome | None = None
     cancel: ControlApplied | None = None
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """By its last attempt where its outcome is no longer kept; None while it is open."""
+        match self.outcome:
+            case None:
+                last = self.attempts.get(self.last)
+                if last is None or ended_as(last) is None:
+                    return None
+                return moved(last.started_at, last.duration_ms or 0)
+            case DeadLetter() as letter:
+                return letter.at
+            case outcome:
+                return outcome.finished_at
 
     @property
     def is_run(self) -> bool:
@@ -114,7 +130,9 @@ class RunFold:
             case Step():
                 self._take_step(self._requests[event.request_id], event)
             case Attempt():
-                self._requests[event.request_id].attempts.setdefault(event.attempt, event)
+                found = self._requests[event.request_id]
+                found.attempts.setdefault(event.attempt, event)
+                found.last = max(found.last, event.attempt)
             case ToolEnded():
                 self._ended.setdefault(event.call_id, event)
             case ApprovalRequested():
@@ -256,7 +274,7 @@ class RunFold:
         approval, question = self._approvals.get(call.call_id), self._questions.get(call.call_id)
         decision, answer = self._decisions.get(call.call_id), self._answers.get(call.call_id)
         status: CallState = call.state
-        if ended is not None or found.outcome is not None:
+        if ended is not None or found.ended_at is not None:
             status = "ended"
         elif approval and (decision is None or _delivery(decision) < _place(approval)):
             status = "awaits_approval"  # also of a call that was made before
@@ -331,10 +349,8 @@ def _account(found: _Found) -> AccountState | None:
 
 
 def _state(found: _Found, steps: tuple[StepNode, ...]) -> tuple[RunState, datetime | None]:
-    outcome = found.outcome
-    if outcome is not None:
-        at = outcome.at if isinstance(outcome, DeadLetter) else outcome.finished_at
-        return "ended", at
+    if found.ended_at is not None:
+        return "ended", found.ended_at
     open_calls = [call for step in steps for call in step.calls if call.status != "ended"]
     for state in ("awaits_approval", "awaits_input"):
         if awaited := [call.awaits for call in open_calls if call.status == state]:

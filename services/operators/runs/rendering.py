@@ -30,7 +30,7 @@ def tree_of(run: RunNode, *, show_content: bool) -> Tree:
 
 
 def as_data(run: RunNode, *, show_content: bool) -> Mapping[str, object]:
-    outcome, cancel = run.outcome, run.cancel
+    cancel = run.cancel
     return {
         "request_id": run.request_id,
         "agent": run.agent,
@@ -40,7 +40,7 @@ def as_data(run: RunNode, *, show_content: bool) -> Mapping[str, object]:
         "attempts": run.own.attempts,
         "spent": {"own": run.own.model_dump(), "whole": run.whole.model_dump()},
         "account": run.account and run.account.model_dump(mode="json"),
-        "outcome": outcome and outcome.kind,
+        "outcome": run.ended_as,
         "cancelled_by": cancel and cancel.by,
         "steps": [_step_data(step, show_content=show_content) for step in run.steps],
     }

@@ -96,7 +96,7 @@ def _ended(run: RunNode) -> str:
     outcome = run.outcome
     match outcome:
         case None:
-            return "ended"
+            return (run.ended_as or "ended").replace("_", " ")
         case Result():
             how = "answered"
         case UnvalidatedResult():

@@ -14,6 +14,7 @@ from answerbus.edited_args import EditedArgs
 from answerbus.event import AnyOutcome
 from answerbus.policy import PolicyVerdict
 from answerbus.step import CallState, Composed
+from services.operators.records.ended_as import Ended, ended_as
 
 RunState = Literal["working", "waiting", "awaits_approval", "awaits_input", "ended"]
 
@@ -116,6 +117,17 @@ class RunNode:
     cancel: Cancel | None = None
     taken_over: int = 0
     attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def ended_as(self) -> Ended | None:
+        """By its last attempt where its outcome is no longer kept; None while it is open."""
+        last = self.attempts[-1] if self.attempts else None
+        return self.outcome.kind if self.outcome is not None else ended_as(last)
+
+    @property
+    def over(self) -> datetime | None:
+        """When it ended; None while it is open."""
+        return self.since if self.state == "ended" else None
 
     @property
     def calls(self) -> Iterator[CallNode]:

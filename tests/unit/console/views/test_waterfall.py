@@ -95,6 +95,19 @@ def test_what_is_not_over_goes_on_until_now() -> None:
         assert bar.x + bar.width == pytest.approx(100, abs=0.01)
 
 
+def test_a_request_whose_outcome_is_no_longer_kept_is_not_open() -> None:
+    """Attempts are kept for 30 days, results for 7."""
+    partition = tried_twice()
+    kept = [
+        one for one in partition.stored if one.topic.name not in ("requests", "results", "ledger")
+    ]
+    found = waterfall(timeline(WORKFLOW, kept), partition.clock + timedelta(days=8))
+
+    assert found
+    assert [(row.ended, row.calls) for row in found.rows] == [("result", 2)]
+    assert kinds(found)[0][-1] == "result"
+
+
 def test_the_place_of_an_invalid_record_is_not_an_open_request() -> None:
     closed = entry_of(decoded(stored("closed/origin")))
     own = timeline(WORKFLOW, tried_twice().stored)

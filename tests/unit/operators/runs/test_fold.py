@@ -98,6 +98,17 @@ def test_a_run_is_a_tree_of_steps_calls_and_children() -> None:
     assert [it.call_id for it in run.awaiting] == ["r-1.call.2.0"]
 
 
+def test_a_run_whose_result_is_no_longer_kept_has_ended() -> None:
+    """Steps and attempts are kept for 30 days, results for 7."""
+    (run,) = folded([*a_run(), attempt("r-1", 3, outcome="result", duration_ms=1_000)])
+
+    assert (run.state, run.outcome, run.ended_as) == ("ended", None, "result")
+    assert run.over is not None
+    assert list(run.awaiting) == []
+    assert " · result\n" in shown(run)
+    assert as_data(run, show_content=False)["outcome"] == "result"
+
+
 def test_it_is_shown_as_a_tree_without_what_was_said() -> None:
     (run,) = folded(a_run())
     text, whole = shown(run), shown(run, show_content=True)
