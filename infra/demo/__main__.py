@@ -16,7 +16,7 @@ from rich.console import Console
 
 from answerbus.client import BusUnavailable
 from answerbus.client.bus import Bus
-from answerbus.topics import PREFIX_DEFAULT
+from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
 from infra.demo import closing
 from infra.demo.board import Row, fold
 from infra.demo.cases import cases
@@ -28,7 +28,6 @@ from infra.local_model.report import TerminalReport
 from infra.server_process import last_lines
 from infra.setup_error import SetupError
 from infra.stack import Place, Stack, find_stack, start_stack
-from infra.stack.stack import PARTITIONS
 from services.command_line import PlainConsole
 
 FOLDER = Path(".run/demo")
@@ -105,7 +104,9 @@ def _stack(console: Console) -> Iterator[Stack]:
 
 def _show(stack: Stack, console: Console, began: float, recording: Path | None) -> int:
     traffic = Traffic(
-        Bus(stack.bootstrap_servers, PREFIX_DEFAULT, {}), PARTITIONS, f"{PREFIX_DEFAULT}.worker"
+        Bus(stack.bootstrap_servers, PREFIX_DEFAULT, {}),
+        PARTITIONS_DEFAULT,
+        f"{PREFIX_DEFAULT}.worker",
     )
     screen = screen_for(console)
     with Recorder(screen, recording) if recording else screen as screen:

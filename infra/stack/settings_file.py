@@ -2,7 +2,10 @@
 
 import hashlib
 import re
+import tomllib
 from pathlib import Path
+
+from answerbus.topics import PARTITIONS_DEFAULT
 
 # Lines whose values are the stack's own; each name is once in what the stack writes.
 _OWN = re.compile(r"^(bootstrap_servers|workers|base_url) = (.*)$", re.MULTILINE)
@@ -22,6 +25,12 @@ def write(file: Path, text: str) -> None:
 def digest(file: Path) -> str:
     """The digest of what users write; the addresses, which follow what runs, are left out."""
     return hashlib.sha256(_OWN.sub(r"\1", _read(file) or "").encode()).hexdigest()
+
+
+def partitions(file: Path) -> int:
+    """How many partitions are in use by a file that `answerbus` has read without complaint."""
+    kafka = tomllib.loads(_read(file) or "").get("kafka", {})
+    return int(kafka.get("partitions", PARTITIONS_DEFAULT))
 
 
 def updated(found: str, last: str, text: str) -> str:

@@ -13,7 +13,6 @@ from infra.stack import commands, settings_file
 from infra.stack.kept import Kept, find
 from infra.stack.place import CALL_S, Place
 
-PARTITIONS = 12  # as many as `answerbus topics apply` makes unless an option says otherwise
 MODEL_STOP_LIMIT_S = 10.0
 WORKER_STOP_LIMIT_S = CALL_S + 10.0  # it finishes its calls in flight
 TOOLS_STOP_LIMIT_S = 10.0
@@ -136,7 +135,7 @@ def _start_workers(place: Place, say: Say, undo: ExitStack) -> Sequence[Kept]:
         workers.append(worker)
     for worker in workers:
         commands.await_worker(worker)
-    commands.await_lanes(workers, PARTITIONS)
+    commands.await_lanes(workers, settings_file.partitions(place.config))
     return workers
 
 

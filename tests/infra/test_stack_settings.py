@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from infra.stack import Place
 from infra.stack import __main__ as command
-from infra.stack.settings_file import digest, write
+from infra.stack.settings_file import digest, partitions, write
 from services.settings.settings import load
 
 FIRST = ("127.0.0.1:1", "http://127.0.0.1:2/v1", "small", ["http://127.0.0.1:3"])
@@ -52,6 +52,16 @@ def test_addresses_are_no_change_of_the_settings_and_all_else_is(tmp_path: Path)
 
     place.config.write_text(place.config.read_text().replace("echo.echo", "echo.other"))
     assert digest(place.config) != first
+
+
+def test_workers_share_as_many_partitions_as_the_settings_say(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    write(place.config, place.settings(*FIRST))
+    assert partitions(place.config) == load(place.config, {}).kafka.partitions
+
+    text = place.config.read_text().replace("[kafka]", "[kafka]\npartitions = 24")
+    place.config.write_text(text)
+    assert partitions(place.config) == load(place.config, {}).kafka.partitions == 24
 
 
 def test_there_is_an_agent_with_a_tool_to_try(tmp_path: Path) -> None:

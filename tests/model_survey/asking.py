@@ -15,12 +15,19 @@ from answerbus.envelope import encode
 from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.partition import partition_of
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, REQUESTS, RESULTS
+from answerbus.topics import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    PARTITIONS_DEFAULT,
+    PREFIX_DEFAULT,
+    REFUSALS,
+    REQUESTS,
+    RESULTS,
+)
 from infra.local_model.report import Report
 from infra.local_model.serving import ALIAS
 from infra.ports import free_ports
 from infra.stack import Place, start_stack
-from infra.stack.stack import PARTITIONS
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from tests.model_survey.judging import judged
@@ -78,7 +85,7 @@ class Survey:
 
     async def _publish(self, producer: AIOKafkaProducer, question: Question) -> None:
         record = encode(question.request())
-        place = self.bus.place(REQUESTS, partition_of(question.id, PARTITIONS))
+        place = self.bus.place(REQUESTS, partition_of(question.id, PARTITIONS_DEFAULT))
         await producer.send_and_wait(
             place.topic, record.value, record.key, place.partition, headers=record.headers
         )
