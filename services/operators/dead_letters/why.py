@@ -89,8 +89,13 @@ class Why:
 
 
 def why_of(dead_letter: DeadLetterSummary) -> Why:
-    """Of the last failure where trying ended, else of the cause itself."""
+    """Of the last failure where trying ended, else of the cause itself.
+
+    Where a label's budget is used up, that is why, also after a failure: the request's own is not.
+    """
     cause = dead_letter.cause
+    if cause.budget is not None:
+        return Why(cause.kind, f"{cause.which} of a label")
     failure = dead_letter.last_failure
     if failure is not None and cause.kind in ENDINGS:
         return _why(failure, None if failure.status is None else str(failure.status))

@@ -68,6 +68,7 @@ class CauseSummary(Part, frozen=True, gc=False):
     status: int | None = None
     code: str | None = None
     which: Text | None = None
+    budget: Text | None = None
 
     def __post_init__(self) -> None:
         """See msgspec: called when the fields are there."""

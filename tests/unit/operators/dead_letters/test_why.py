@@ -25,6 +25,7 @@ def why(cause: dict[str, Any], *failures: dict[str, Any]) -> str:
 
 
 SPENT = {"kind": "budget_exhausted", "which": "attempts"}
+OF_LABEL = {"kind": "budget_exhausted", "which": "micro_usd", "budget": "tenant:acme"}
 TIMED_OUT = {"kind": "timed_out", "after_s": 1.0}
 
 
@@ -35,6 +36,8 @@ TIMED_OUT = {"kind": "timed_out", "after_s": 1.0}
         (SPENT, [INVALID, TIMED_OUT], "timed_out"),
         (SPENT, [{"kind": "unavailable", "status": 503}], "unavailable: 503"),
         (SPENT, [], "budget_exhausted: attempts"),
+        (OF_LABEL, [], "budget_exhausted: micro_usd of a label"),
+        (OF_LABEL, [INVALID], "budget_exhausted: micro_usd of a label"),
         ({"kind": "deadline_passed"}, [INVALID], "invalid: json_text at /actions/0/args"),
         ({"kind": "deadline_passed"}, [], "deadline_passed"),
         ({"kind": "invalid_answer", "failure": TIMED_OUT}, [INVALID], "timed_out"),
