@@ -10,6 +10,7 @@ from services.operators.adapters.prompt_search import PromptSearch, as_data, sea
 from services.operators.dead_letters.moment import as_text
 from services.operators.records.prompt_text import TEXT_CHARS_MAX
 from services.settings.settings import from_environment
+from services.text.counted import count_text
 from services.text.escaping import json_lines, plain_line
 
 EXIT_NONE = 1
@@ -55,4 +56,4 @@ def _show(found: PromptSearch) -> None:
         else f"back to {as_text(found.back_to_ms)}"
     )
     none = "" if found.matches else "No prompt has this text; ids are not searched. "
-    stderr().print(f"{none}{found.looked_at:,} records were searched, {back}.", style="dim")
+    stderr().print(f"{none}Searched {count_text(found.looked_at, 'record')}, {back}.", style="dim")

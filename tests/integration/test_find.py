@@ -59,4 +59,4 @@ async def test_the_command_prints_matches_and_its_exit_code_says_whether_there_a
     assert (match["request_id"], match["part"]) == ("r-0", "instructions")
     none = await answerbus(bus.bootstrap, bus.prefix, "find", "Atlantis")
     assert none.code == 1
-    assert "2 records were searched, all that Kafka still has" in none.err
+    assert "Searched 2 records, all that Kafka still has" in none.err
