@@ -204,9 +204,8 @@ RUNBOOKS: Mapping[str, Followed] = {
     "DeadlineMisses": Followed(
         "deadline-misses",
         {
-            "the group `deadline_passed` by profile": command(
-                *("replay", "groups", "--by", "cause", "--by", "profile"),
-                shows=r"deadline_passed.*slow",
+            "`answerbus replay groups --where cause=deadline_passed`": command(
+                *("replay", "groups", "--where", "cause=deadline_passed"), shows=r"\bslow\b"
             )
         },
         {},
