@@ -30,6 +30,7 @@ from services.operators.runs.open_approvals import APPROVAL_AGE_MAX
 DECISIONS_KEPT = 10_000  # that no worker has read yet
 CLOSED_KEPT = 200_000  # ids of runs that ended, since topics are not read in step
 _AGE_MS_MAX = int(APPROVAL_AGE_MAX.total_seconds() * 1000)
+_FORGET_EVERY_MS = 24 * 3600 * 1000  # of what is read
 
 Matter = tuple[Literal["delivery", "question"], int, int]
 """A person decides whether a delivery of a call may run, or answers a question of its tool.
@@ -68,12 +69,14 @@ class OpenRuns:
         self._open: dict[RequestKey, OpenRun] = {}
         self._closed: dict[bytes, None] = {}
         self._decisions: OrderedDict[CallKey, tuple[Matter, str]] = OrderedDict()
+        self._newest_ms = self._forgets_at_ms = 0  # by steps alone, which only workers write
 
     def take(self, record: RecordSummary) -> None:
         match record.event:
             case RequestSummary(agent=AgentPart() as agent) as event:
                 self._note(RequestKey.of(event), record.at_ms, agent)
             case StepSummary(request_id=str(request_id)) as event:
+                self._pass(record.at_ms)
                 run = self._note(
                     RequestKey(event.workflow_id, request_id), record.at_ms, event.agent
                 )
@@ -155,8 +158,21 @@ class OpenRuns:
         asked = run.awaiting.get(call.call_id) if run else None
         return asked.place if asked and self._decision(call, asked) is None else None
 
+    def _pass(self, at_ms: int) -> None:
+        """Forget the runs that are over for their age: steps are kept for longer than results."""
+        self._newest_ms = max(self._newest_ms, at_ms)
+        if self._newest_ms < self._forgets_at_ms:
+            return
+        self._forgets_at_ms = self._newest_ms + _FORGET_EVERY_MS
+        old = [key for key, run in self._open.items() if self._is_old(run.last_ms)]
+        for key in old:
+            del self._open[key]
+
+    def _is_old(self, at_ms: int) -> bool:
+        return self._newest_ms - at_ms >= _AGE_MS_MAX
+
     def _note(self, key: RequestKey, at_ms: int, agent: AgentPart | None) -> OpenRun | None:
-        if _digest(key) in self._closed:
+        if self._is_old(at_ms) or _digest(key) in self._closed:
             return None
         run = self._open.get(key)
         if run is None:

@@ -27,9 +27,13 @@ AGENT = {"name": "support"}
 def fold(*events: Event) -> OpenRuns:
     found = OpenRuns()
     for offset, one in enumerate(events):
-        stored = Stored(TOPIC_OF_KIND[one.kind], 0, offset, NOON_MS, b"k", encode(one).value, ())
-        found.take(summarize(stored))
+        take(found, one, offset=offset)
     return found
+
+
+def take(runs: OpenRuns, one: Event, *, offset: int = 0, at_ms: int = NOON_MS) -> None:
+    stored = Stored(TOPIC_OF_KIND[one.kind], 0, offset, at_ms, b"k", encode(one).value, ())
+    runs.take(summarize(stored))
 
 
 def a_waiting_run(workflow: str) -> list[Event]:
@@ -61,6 +65,16 @@ def test_what_happens_to_a_namesake_changes_nothing() -> None:
         run = next(run for run in found.runs(NOON_MS) if run.workflow_id == WORKFLOW)
         assert list(run.awaiting) == [CALL]
         assert found.place_of(CallKey("stranger", CALL)) is None
+
+
+def test_what_is_too_old_to_be_open_is_not_kept() -> None:
+    """A console reads steps of 30 days, and results of 7: those before had none for it."""
+    found, days = OpenRuns(), 24 * 3600 * 1000
+    for day in range(30):
+        take(found, step(f"r-{day}", 1), at_ms=NOON_MS + day * days)
+    take(found, step("late", 1), at_ms=NOON_MS)  # of another partition
+
+    assert [run.request_id for run in found.runs(NOON_MS)] == [f"r-{n}" for n in range(23, 30)]
 
 
 def test_a_decision_that_no_worker_has_read_is_known_and_asks_no_person_any_more() -> None:
