@@ -138,8 +138,9 @@ CLAUDE = {"provider": "anthropic", "model": "m", "price": {"input_usd": 4, "outp
         (AZURE, "none", "minutes"),  # a deployment may have priority as its own tier
         ({**AZURE, "service_tier": "default"}, "standard", "minutes"),
         (GATEWAY, "none", "minutes"),
-        ({**CLAUDE, **ELSEWHERE}, "none", "minutes"),  # a gateway may mark what it caches
-        ({**CLAUDE, **ELSEWHERE, "service_tier": "standard_only"}, "standard", "minutes"),
+        ({**CLAUDE, **ELSEWHERE}, "none", "hour"),  # a gateway may mark what it caches
+        ({**CLAUDE, **ELSEWHERE, "prompt_cache": True}, "none", "hour"),
+        ({**CLAUDE, **ELSEWHERE, "service_tier": "standard_only"}, "standard", "hour"),
         ({**CLAUDE, **ELSEWHERE, "price": {**OWN, "cache_write_1h_usd": 2}}, "none", "hour"),
         ({"provider": "gemini", "model": "gemini-2.5-flash"}, "standard", "not"),
         (
@@ -158,12 +159,20 @@ def test_what_a_call_may_cost_follows_from_what_its_profile_asks_for(
     assert (found.asked, found.kept) == (asked, kept)
 
 
-def test_what_a_gateway_writes_to_a_cache_is_within_what_the_call_reserved() -> None:
-    found = tariff_of(profile({**CLAUDE, **ELSEWHERE}), NOW)
-    written = Usage(input_tokens=1_000, output_tokens=10, cache_write_tokens=1_000)
+@pytest.mark.parametrize("asked", [{}, {"prompt_cache": True}])
+def test_what_a_gateway_writes_to_a_cache_is_within_what_the_call_reserved(
+    asked: dict[str, Any],
+) -> None:
+    """Also where it writes for an hour, which its caller did not ask for."""
+    found = tariff_of(profile({**CLAUDE, **ELSEWHERE, **asked}), NOW)
+    for_minutes = Usage(
+        input_tokens=1_000, output_tokens=10, cache_write_tokens=1_000, cache_write_1h_tokens=0
+    )
+    for_hour = for_minutes.model_copy(update={"cache_write_1h_tokens": 1_000})
 
     assert found is not None
-    assert found.priced(written, None)[0].micro_usd == found.most(1_000, 10) == 5_200
+    assert found.priced(for_minutes, None)[0].micro_usd == 5_200
+    assert found.priced(for_hour, None)[0].micro_usd == found.most(1_000, 10) == 8_200
 
 
 class Untiered(AzureKind):

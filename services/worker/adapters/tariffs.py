@@ -30,7 +30,7 @@ def tariff_of(profile: Profile, now: datetime) -> Tariff | None:
     if price and profile.base_url is not None:  # a gateway may do what its caller did not ask for
         names_tier = getattr(profile, "service_tier", None) is not None
         asked = NO_TIER if asked == STANDARD and not names_tier else asked
-        kept = _kept_by_gateway(price) if kept == "not" else kept
+        kept = _kept_by_gateway(price, kind.cache_write_factors())
     return Tariff(prices, asked, kept)
 
 
@@ -58,10 +58,12 @@ def _listed(profile: ReachedProfile, now: datetime) -> Mapping[str, TierPrices] 
     return known_prices(*listed, now)
 
 
-def _kept_by_gateway(price: Price) -> Kept:
-    """For minutes; for an hour only where that has a price, as it is the dearer one."""
+def _kept_by_gateway(price: Price, factors: tuple[Decimal, Decimal]) -> Kept:
+    """For an hour where that may cost more, since a call must not cost more than it reserved."""
+    for_minutes, for_hour = factors
     all_prices = (price, *price.tiers.values())
-    return "minutes" if all(it.cache_write_1h_usd is None for it in all_prices) else "hour"
+    is_named = any(it.cache_write_1h_usd is not None for it in all_prices)
+    return "hour" if is_named or for_hour > for_minutes else "minutes"
 
 
 def _own(price: Price, factors: tuple[Decimal, Decimal]) -> Mapping[str, TierPrices]:
