@@ -88,6 +88,19 @@ STATUSES: list[tuple[Script, Reply]] = [
     (answer({}, 429), Throttled(None)),
     (answer({"error": "server busy, please try again.  maximum pending …"}, 503), Throttled(None)),
     (answer({"error": "something else"}, 503), Unavailable(503, ran=True)),
+    *(
+        (answer({"error": f"invalid format: {{'title': '{quoted}'}}"}, status), reply)
+        for quoted in (
+            "m does not support chat",
+            "model requires more system memory",
+            "you have reached your weekly usage limit",
+            "server busy",
+        )
+        for status, reply in (
+            (400, Rejected("request", 400, None)),
+            (503, Unavailable(503, ran=True)),
+        )
+    ),
     (answer({}, 503, {"retry-after": "2"}), Throttled(2.0)),
     (
         answer({"error": "model requires more system memory (9 GiB) than is available"}, 500),

@@ -1,5 +1,6 @@
 """The API of Ollama servers: pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,11 +41,13 @@ SCHEMAS_SINCE = (0, 5)  # before, `format` could only be "json"
 LISTING = HttpRequest("GET", "/api/tags")
 VERSION = HttpRequest("GET", "/api/version")
 _FINISHED = ("stop", None)  # older servers say no reason
-# Its errors have no codes. With these words no request of the profile would fare better.
+# Its errors have no codes. Where one begins so, no request of the profile would fare better; in
+# what comes later a schema or a prompt may be quoted.
 _PROFILE_WORDS = {
-    "does not support": "unsupported_by_model",
-    "requires more system memory": "out_of_memory",
-    "reached your weekly usage limit": "usage_limit_reached",  # of Ollama's cloud
+    re.compile(r"(?:model )?\S+ does not support \w"): "unsupported_by_model",
+    re.compile("model requires more system memory"): "out_of_memory",
+    # of Ollama's cloud
+    re.compile(r"you (?:\(\S+\) )?have reached your weekly usage limit"): "usage_limit_reached",
 }
 _QUEUE_IS_FULL = "server busy"
 
@@ -86,13 +89,13 @@ def parse_error(
     code = _profile_code(words)
     if code is not None:
         return Rejected("profile", status, code)
-    if status == 503 and _QUEUE_IS_FULL in words:
+    if status == 503 and words.startswith(_QUEUE_IS_FULL):
         return Throttled(wait_s)
     return parse_status(status, (), wait_s, ())
 
 
 def _profile_code(words: str) -> str | None:
-    return next((code for phrase, code in _PROFILE_WORDS.items() if phrase in words), None)
+    return next((code for begin, code in _PROFILE_WORDS.items() if begin.match(words)), None)
 
 
 def _words(body: bytes) -> str:
