@@ -1,4 +1,4 @@
-"""Vendors that speak OpenAI's API at an address of their own: Mistral and Groq, as they differ."""
+"""Servers that speak OpenAI's API at an address of their own, as they differ from it."""
 
 import json
 from typing import Any
@@ -11,6 +11,7 @@ from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
     NoAnswer,
+    Refused,
     Rejected,
     Reply,
     Throttled,
@@ -24,11 +25,15 @@ from tests.providers.openai_calls import ask, provider_at
 
 COUNTS = {"prompt_tokens": 12, "completion_tokens": 3}
 USAGE = Usage(input_tokens=12, output_tokens=3)
+FILTERED = "the provider's filter stopped the request"
+QUEUE_IS_FULL = "The request queue is full."
 # Mistral's models that think answer in parts; Groq adds members of its own and has a longer path.
 MISTRAL_PARTS = [
     {"type": "thinking", "thinking": [{"type": "text", "text": "so"}]},
     {"type": "text", "text": "{}"},
 ]
+# Groq's 400 gives what its model wrote, or that in its place where the output limit cut it.
+GROQ_CUT = "max completion tokens reached before generating a valid document"
 GROQ_MORE = {"x_groq": {"id": "req_1"}, "usage_breakdown": None}
 
 
@@ -53,6 +58,22 @@ async def test_an_answer_is_read(body: dict[str, Any]) -> None:
     assert server.seen[0].headers["authorization"] == f"Bearer {SECRET}"
 
 
+async def test_groqs_cut_answer_is_a_truncation_at_the_limit_that_was_asked_for() -> None:
+    error = {"code": "json_validate_failed", "failed_generation": GROQ_CUT}
+
+    reply, _ = await ask(answer({"error": error}, 400))
+
+    assert reply == Truncated(77, CallFacts())
+
+
+async def test_a_model_that_writes_of_that_limit_is_not_cut_by_it() -> None:
+    error = {"code": "json_validate_failed", "failed_generation": f"{{ {GROQ_CUT}"}
+
+    reply, _ = await ask(answer({"error": error}, 400))
+
+    assert reply == NoAnswer(400, CallFacts())
+
+
 async def test_mistrals_full_context_is_a_truncation() -> None:
     reply, _ = await ask(answer(good("{", "model_length")))
 
@@ -75,6 +96,33 @@ async def test_mistrals_full_context_is_a_truncation() -> None:
             400,
             {"error": {"code": "json_validate_failed", "failed_generation": "{"}},
             NoAnswer(400, CallFacts()),
+        ),
+        (  # Fireworks', whose code is its status alone
+            412,
+            {"error": {"message": "Account x is suspended", "code": "PRECONDITION_FAILED"}},
+            Rejected("profile", 412, "PRECONDITION_FAILED"),
+        ),
+        (  # Portkey's, where a guardrail denies a request or an answer
+            446,
+            {"error": {"message": "The guardrail checks defined in the config failed"}},
+            Refused(FILTERED, CallFacts(), "content_filter"),
+        ),
+        (503, {"object": "error", "message": QUEUE_IS_FULL, "code": 503}, Throttled(None)),  # SGLang
+        (503, {"error": {"message": QUEUE_IS_FULL, "code": 503}}, Throttled(None)),
+        (
+            503,
+            {"object": "error", "message": f"no worker for: {QUEUE_IS_FULL}", "code": 503},
+            Unavailable(503, ran=True),
+        ),
+        (  # LM Studio's
+            400,
+            {"error": "The model has crashed without additional information. (Exit code: null)"},
+            Unavailable(400, ran=True),
+        ),
+        (
+            400,
+            {"error": "Invalid schema: 'The model has crashed without additional information.'"},
+            Rejected("request", 400, None),
         ),
     ],
 )

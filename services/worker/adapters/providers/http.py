@@ -96,8 +96,10 @@ class HttpProvider:
     async def _ask(self, api: Api, prompt: Prompt, timeout_s: float) -> Reply:
         try:
             found = await self._exchange(api.request(prompt), timeout_s, prompt.begins_by)
+            limit = prompt.max_output_tokens
+            if isinstance(found, Truncated):  # by an error, whose reader does not know the limit
+                found = replace(found, limit=limit)
             if isinstance(found, HttpResponse):
-                limit = prompt.max_output_tokens
                 found = _counted(api.parse_response(found.status, found.headers, found.body, limit))
         except Exception as error:  # as in `preflight`
             return reply_to(error, timeout_s)

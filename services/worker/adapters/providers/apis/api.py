@@ -71,7 +71,10 @@ class Api(Protocol):
     def parse_error(
         self, status: int, headers: Mapping[str, str], body: bytes, now: datetime, /
     ) -> Reply:
-        """Read any other status; `now` is what a date in `Retry-After` counts from at need."""
+        """Read any other status; `now` is what a date in `Retry-After` counts from at need.
+
+        The limit of a Truncated is put in by the caller.
+        """
         ...
 
     def preflight(self) -> Preflight:

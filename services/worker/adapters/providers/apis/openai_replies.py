@@ -63,10 +63,15 @@ PROFILE_CODES = {
 _REQUEST_TOO_LARGE = "request_too_large"
 _OVER_THE_MINUTE = "Request too large for"
 _UNFIT = "json_validate_failed"  # Groq's 400 where its model wrote what breaks the schema
+# What Groq gives then in the place of what was written, where the output limit cut it.
+_CUT_UNFIT = "max completion tokens reached before generating a valid document"
 NO_ROOM = {"server_is_overloaded", "slow_down"}  # for a call of this model of OpenAI's now
 _FULL = {(498, "capacity_exceeded"), *((503, code) for code in NO_ROOM)}  # 498: Groq's flex tier
 _BAD_KEY = "Incorrect API key provided"  # xAI's 400, which has no code
 _NO_TIER = "service_tier_not_allowed"
+_QUEUE_IS_FULL = "The request queue is full."  # SGLang's 503; the request has not begun
+_CRASHED = "The model has crashed"  # LM Studio's 400, which loads the model again for the next call
+_DENIED = 446  # Portkey's status for a request or an answer that its guardrails stopped
 _LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
 # How the answer to `json_schema` begins, which has no code; other messages quote the schema.
 _NO_SCHEMAS = re.compile(
@@ -113,18 +118,23 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
         or _message(document).startswith(_FLAGGED)
         or _is_flagged(document)
     )
-    if status in {400, 403} and is_filtered:
+    if (status in {400, 403} and is_filtered) or status == _DENIED:
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
     if status == 400 and _UNFIT in codes:
-        return NoAnswer(status, CallFacts(request_id=_request_id(headers)))
+        facts = CallFacts(request_id=_request_id(headers))
+        return Truncated(0, facts) if _is_cut(document) else NoAnswer(status, facts)
     if status == 400 and (code := _code_of_profile(document)) is not None:
         return Rejected("profile", status, code)
     if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
     wait_s = retry_after_s(headers, now)
-    if any((status, code) in _FULL for code in codes):
+    if any((status, code) in _FULL for code in codes) or (
+        status == 503 and _message(document) == _QUEUE_IS_FULL
+    ):
         return Throttled(wait_s)
+    if status == 400 and _message(document).startswith(_CRASHED):
+        return Unavailable(status, ran=True)
     if status == 503 and wait_s is None and _LOADING in codes:
         return Unavailable(status, ran=False)
     return parse_status(status, codes, wait_s, PROFILE_CODES)
@@ -204,7 +214,7 @@ def charged(reply: Reply, status: int, facts: CallFacts) -> Reply:
     """The reply for an error, counted with its usage where that shows that a model has written."""
     if not facts.usage.output_tokens:
         return reply
-    if isinstance(reply, Refused | NoAnswer | Unavailable):
+    if isinstance(reply, Refused | Truncated | NoAnswer | Unavailable):
         return replace(reply, facts=facts)
     return Unavailable(status, ran=True, facts=facts)
 
@@ -230,9 +240,19 @@ def _is_flagged(document: Any) -> bool:
             return False
 
 
+def _is_cut(document: Any) -> bool:
+    match document:
+        case {"error": {"failed_generation": str(words)}}:
+            return words == _CUT_UNFIT
+        case _:
+            return False
+
+
 def _message(document: Any) -> str:
     match document:
         case {"error": {"message": str(words)} | str(words)}:
+            return words
+        case {"object": "error", "message": str(words)}:  # of SGLang
             return words
         case _:
             return ""

@@ -76,7 +76,7 @@ def check_listing(reply: Reply, api: Api) -> NotReady | Unhealthy | None:
         case Rejected(status=401) | Rejected(code="API_KEY_INVALID" | "invalid_api_key"):
             places = "`api_key_env` or `api_key_file`"
             return NotReady(f"{url} refuses the key: put a valid one where {places} points")
-        case Rejected(scope="profile", status=402 | 429):
+        case Rejected(scope="profile", status=402 | 412 | 429):
             advice = "top it up, or raise its limit"
             return Unhealthy(f"the account at {url} has no credit or quota left: {advice}")
         case Rejected(status=int(status)) if status // 100 == 3:
