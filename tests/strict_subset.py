@@ -56,6 +56,7 @@ VLLM = replace(
 )
 SUBSETS = {
     "openai": Subset(OPENAI),
+    "plain": Subset(PLAIN | CHOICES),
     "anthropic": Subset(
         PLAIN
         | CHOICES

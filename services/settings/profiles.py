@@ -79,7 +79,7 @@ class ReachedProfile(_Profile):
 
     provider: str
     model: Text
-    dialect: Literal["native", "llama_cpp", "prompted", "vllm"] = "native"
+    dialect: Literal["native", "llama_cpp", "plain", "prompted", "vllm"] = "native"
     api_key_env: str | None = None
     temperature: Number | None = None
     base_url: Text | None = None
@@ -147,7 +147,7 @@ class OpenAILikeProfile(_FlexProfile):
 
     @model_validator(mode="after")
     def _engine_is_elsewhere(self) -> Self:
-        if self.dialect in {"llama_cpp", "vllm"} and self.base_url is None:
+        if self.dialect in {"llama_cpp", "plain", "vllm"} and self.base_url is None:
             raise ValueError(
                 f"the dialect `{self.dialect}` is for a server of your own: set `base_url`"
             )

@@ -107,7 +107,11 @@ async def test_mistrals_full_context_is_a_truncation() -> None:
             {"error": {"message": "The guardrail checks defined in the config failed"}},
             Refused(FILTERED, CallFacts(), "content_filter"),
         ),
-        (503, {"object": "error", "message": QUEUE_IS_FULL, "code": 503}, Throttled(None)),  # SGLang
+        (
+            503,
+            {"object": "error", "message": QUEUE_IS_FULL, "code": 503},
+            Throttled(None),
+        ),  # SGLang
         (503, {"error": {"message": QUEUE_IS_FULL, "code": 503}}, Throttled(None)),
         (
             503,

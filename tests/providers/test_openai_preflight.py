@@ -66,7 +66,7 @@ async def test_the_listing_says_what_serves_it(owner: object, software: str | No
     ],
 )
 async def test_a_server_with_a_dialect_of_its_own_is_reported_with_it(
-    dialect: Literal["native", "llama_cpp", "prompted", "vllm"],
+    dialect: Literal["native", "llama_cpp", "plain", "prompted", "vllm"],
     owner: str,
     advised: tuple[str, str] | None,
 ) -> None:

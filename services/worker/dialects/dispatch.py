@@ -3,10 +3,21 @@
 from typing import Literal, assert_never
 
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai, prompted, vllm
+from services.worker.dialects import (
+    anthropic,
+    gemini,
+    llama_cpp,
+    ollama,
+    openai,
+    plain,
+    prompted,
+    vllm,
+)
 from services.worker.dialects.compiler.compile import compile_resolved
 
-DialectName = Literal["openai", "anthropic", "gemini", "llama_cpp", "ollama", "prompted", "vllm"]
+DialectName = Literal[
+    "openai", "anthropic", "gemini", "llama_cpp", "ollama", "plain", "prompted", "vllm"
+]
 
 
 def compile_for(dialect: DialectName, resolved: ResolvedSchema) -> WireSchema | Unusable:
@@ -22,6 +33,8 @@ def compile_for(dialect: DialectName, resolved: ResolvedSchema) -> WireSchema | 
             rules = llama_cpp.RULES
         case "ollama":
             rules = ollama.RULES
+        case "plain":
+            rules = plain.RULES
         case "prompted":
             return prompted.compile_schema(resolved)
         case "vllm":

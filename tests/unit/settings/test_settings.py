@@ -308,7 +308,7 @@ def test_settings_cannot_be_changed(file: Path) -> None:
         load(file, {}).kafka.__setattr__("partitions", 1)
 
 
-@pytest.mark.parametrize("dialect", ["llama_cpp", "vllm"])
+@pytest.mark.parametrize("dialect", ["llama_cpp", "plain", "vllm"])
 def test_the_dialect_of_an_engine_is_for_a_server_of_ones_own(dialect: str) -> None:
     profile = {"provider": "openai", "model": "m", "dialect": dialect}
     variables = {f"ANSWERBUS_PROFILES__HOUSE__{key}": text for key, text in profile.items()}

@@ -18,7 +18,7 @@ from services.worker.core.attempt.check import Checked, check
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
-from services.worker.dialects import anthropic, gemini, openai
+from services.worker.dialects import anthropic, gemini, openai, plain
 from services.worker.dialects.compiler.compile import Compiled, compile_shapes
 from services.worker.dialects.compiler.parsing.separate_texts import CARRIER_NAME
 from services.worker.dialects.compiler.shapes.rules import Rules
@@ -29,7 +29,7 @@ from tests.schemas import Made, free_alone, free_beside_typed
 
 pytestmark = pytest.mark.wide
 
-PACKING: list[DialectName] = ["openai", "anthropic", "gemini"]
+PACKING: list[DialectName] = ["openai", "anthropic", "gemini", "plain"]
 AS_IT_IS: list[DialectName] = ["llama_cpp", "ollama", "prompted", "vllm"]
 REST = "null_or_extra_json"
 
@@ -165,7 +165,7 @@ def has_a_name_of_ours(value: JsonValue) -> bool:
 def test_a_valid_answer_that_the_wire_schema_takes_as_it_is_means_itself(
     dialect: DialectName, made: Made, data: DataObject
 ) -> None:
-    rules: dict[str, Rules] = {m.DIALECT: m.RULES for m in (openai, anthropic, gemini)}
+    rules: dict[str, Rules] = {m.DIALECT: m.RULES for m in (openai, anthropic, gemini, plain)}
     answer = data.draw(made.answers)
     authority = compile_schema(made.schema)
     assert isinstance(authority, SchemaValidator)
