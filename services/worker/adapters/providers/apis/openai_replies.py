@@ -71,6 +71,7 @@ _BAD_KEY = "Incorrect API key provided"  # xAI's 400, which has no code
 _NO_TIER = "service_tier_not_allowed"
 _QUEUE_IS_FULL = "The request queue is full."  # SGLang's 503; the request has not begun
 _CRASHED = "The model has crashed"  # LM Studio's 400, which loads the model again for the next call
+_NO_MONEY = 412  # of the account, at Fireworks and Portkey
 _DENIED = 446  # Portkey's status for a request or an answer that its guardrails stopped
 _LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
 # How the answer to `json_schema` begins, which has no code; other messages quote the schema.
@@ -128,6 +129,8 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
         return Rejected("profile", status, code)
     if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
+    if status == _NO_MONEY:
+        return Rejected("profile", status, codes[0] if codes else None)
     wait_s = retry_after_s(headers, now)
     if any((status, code) in _FULL for code in codes) or (
         status == 503 and _message(document) == _QUEUE_IS_FULL

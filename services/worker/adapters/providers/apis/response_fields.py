@@ -28,9 +28,8 @@ _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 NO_STRUCTURED_OUTPUT = "no_structured_output"  # our word, where providers say it in prose alone
 
-# 407: a proxy on the way wants credentials; 406 and 415: what is there does not speak this API;
-# 412: the account has no money left (Fireworks, Portkey)
-_PROFILE_STATUSES = {401, 402, 403, 404, 405, 406, 407, 410, 412, 415}
+# 407: a proxy on the way wants credentials; 406 and 415: what is there does not speak this API
+_PROFILE_STATUSES = {401, 402, 403, 404, 405, 406, 407, 410, 415}
 _REQUEST_STATUSES = {400, 413, 422}
 _OVERLOADED_STATUSES = {503, 529}
 
