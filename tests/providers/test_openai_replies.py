@@ -220,6 +220,7 @@ ERRORS: list[tuple[int, Any, Reply]] = [
             (400, "invalid_request_error", "unknown_parameter"),
             (400, "invalid_request_error", "unrecognized_request_argument"),
             (400, "invalid_request_error", "model_decommissioned"),
+            (400, "invalid_request_error", "OperationNotSupported"),
             *((429, "billing_error", f"{whose}_limit_exceeded") for whose in
               ("organization_spend", "project_spend", "organization_usage")),
             (429, "billing_error", "credit_balance_exhausted"),

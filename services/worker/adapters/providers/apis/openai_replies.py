@@ -56,6 +56,7 @@ PROFILE_CODES = {
     *("organization_usage_limit_exceeded", "billing_not_active", "account_deactivated"),
     "budget_exceeded",  # of the key, at a LiteLLM proxy
     *("invalid_api_key", "model_not_found", "model_decommissioned"),
+    "OperationNotSupported",  # of Azure: a deployment whose model does not speak this API
     *("unsupported_parameter", "unsupported_value"),
     *("unknown_parameter", "unrecognized_request_argument"),
 }
