@@ -240,6 +240,8 @@ class Client:
         retention. `consumer` are further options of aiokafka's consumer, such as
         `max_poll_interval_ms` (300,000) if work on one item takes longer than that.
         """
+        if not isinstance(group_id, str) or not group_id:  # aiokafka would fail in its own words
+            raise ValueError(f"`group_id` is the name of a consumer group, and not {group_id!r}")
         answers = AnswerType.of(response_model, self._registry)
         wanted = {RESULTS: True, REFUSALS: refusals, DEAD_LETTERS: dead_letters}
         topics = [topic for topic, is_wanted in wanted.items() if is_wanted]

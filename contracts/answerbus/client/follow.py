@@ -104,7 +104,7 @@ async def _start(
     offsets = {name: given.get(name, 0) for name in places.values()}
     open_places = [place for place, name in places.items() if name not in given]
     if since is not None and open_places:
-        at_ms = int(since.timestamp() * 1000)
+        at_ms = max(int(since.timestamp() * 1000), 0)  # Kafka has no earlier times
         ends = await consumer.end_offsets(open_places)  # first: what comes meanwhile is there
         found = await consumer.offsets_for_times(dict.fromkeys(open_places, at_ms))
         for place in open_places:
