@@ -7,6 +7,7 @@ from typing import Self
 from answerbus.continued_call import GivenInput
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, TOOL_COST_MICRO_USD_MAX
 from answerbus.tool_call import CallApproval, ParentRef, ToolCallRecord
+from answerbus.tool_result import counted_cost
 from answerbus.wire import clip
 
 BEAT_S_MAX = 10.0
@@ -68,17 +69,16 @@ class ToolCall:
         """The texts so far: 32 at most, each cut to 1 KiB."""
         return tuple(self._notes)
 
-    def cost(self, micro_usd: int) -> None:
+    def cost(self, micro_usd: float) -> None:
         """Charge the budget of the run for what this call costs elsewhere; several add up.
 
-        At most a thousand dollars a call. What the budget no longer has is not charged: a note of
-        the run says so, and no model is asked after it.
+        A fraction is rounded up. At most a thousand dollars a call. What the budget no longer has
+        is not charged: a note of the run says so, and no model is asked after it.
         """
-        if isinstance(micro_usd, bool) or not isinstance(micro_usd, int):
-            raise TypeError(f"a cost is a whole number of millionths of a dollar, not {micro_usd}")
-        if micro_usd < 0:
-            raise ValueError(f"a call costs at least nothing, not {micro_usd}")
-        self._micro_usd = min((self._micro_usd or 0) + micro_usd, TOOL_COST_MICRO_USD_MAX)
+        counted = counted_cost(micro_usd)
+        if counted is None:
+            raise ValueError(f"a cost is 0 or more millionths of a dollar, not {micro_usd!r}")
+        self._micro_usd = min((self._micro_usd or 0) + counted, TOOL_COST_MICRO_USD_MAX)
 
     @property
     def micro_usd(self) -> int | None:

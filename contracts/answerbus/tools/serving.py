@@ -32,8 +32,10 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; `kafka` goes to aiokafka's clients as it is.
 
-    Raises BusUnavailable, ServerStuckError.
+    Raises BusUnavailable, ServerStuckError, and ValueError for a `concurrency` of less than 1.
     """
+    if concurrency < 1:
+        raise ValueError(f"`concurrency` is 1 or more calls at a time, and not {concurrency}")
     bus = Bus(bootstrap_servers, topic_prefix, kafka)
     asyncio.run(serve_on(bus, toolset, concurrency=concurrency, drain_s=drain_s))
 

@@ -319,7 +319,7 @@ async def test_signs_of_life_renew_the_time_and_precede_the_result() -> None:
                 await asyncio.sleep(0.001)
         call.note("the bank was slow")
         call.cost(300)
-        call.cost(400)
+        call.cost(399.5)
         return call.id
 
     broker.put(call_body("c-1"))
@@ -334,8 +334,8 @@ async def test_signs_of_life_renew_the_time_and_precede_the_result() -> None:
     assert result["micro_usd"] == 700
 
 
-@pytest.mark.parametrize("cost", [1.5, float("nan"), True, "3"])
-async def test_a_cost_that_is_no_whole_number_is_a_fault_of_the_tool(cost: Any) -> None:
+@pytest.mark.parametrize("cost", [-1, float("nan"), True, "3"])
+async def test_what_cannot_be_a_cost_is_a_fault_of_the_tool(cost: Any) -> None:
     broker, tools = Broker(), Toolset("deeds")
 
     @tools.tool()

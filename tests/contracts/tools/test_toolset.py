@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Annotated, Any, cast
 
 import pytest
@@ -165,6 +166,18 @@ def test_a_function_that_can_be_no_tool_says_why(function: Callable[..., Any]) -
         tools.tool(function)
 
     assert not tools.tools
+
+
+class Called:
+    def __call__(self, order_id: str) -> str:
+        return order_id
+
+
+@pytest.mark.parametrize("name", [None, "act"])
+@pytest.mark.parametrize("given", [partial(refund, "4711"), Called(), "get_order", max])
+def test_what_is_not_a_function_is_refused_with_what_to_do(given: Any, name: str | None) -> None:
+    with pytest.raises(ToolSignatureError, match="write a function that calls it"):
+        Toolset("bad").tool(name=name)(given)
 
 
 @pytest.mark.filterwarnings("ignore:Field name")

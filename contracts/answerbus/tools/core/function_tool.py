@@ -47,6 +47,10 @@ class ToolOptions:
 
 def function_tool(function: Function, options: ToolOptions, call_type: type) -> Tool:
     """The tool that a function is. Raises ToolSignatureError."""
+    if not callable(function) or not hasattr(function, "__name__"):
+        raise ToolSignatureError(
+            f"A tool is a function, and {function!r} is not: write a function that calls it."
+        )
     name = options.name or function.__name__
     if inspect.isasyncgenfunction(function):
         raise ToolSignatureError(f"The tool {name} yields values: let it return one.")
@@ -80,7 +84,12 @@ def _parameters(
     function: Function, hints: Mapping[str, Any], call_type: type, name: str
 ) -> tuple[Mapping[str, inspect.Parameter], str | None]:
     """Those that the model fills, and the one that takes the call."""
-    parameters = inspect.signature(function).parameters
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError as error:
+        raise ToolSignatureError(
+            f"The tool {name} does not say what it takes: write a function that calls it."
+        ) from error
     for parameter in parameters.values():
         if parameter.kind not in _KEYWORD_KINDS:
             raise ToolSignatureError(
