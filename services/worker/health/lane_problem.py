@@ -13,10 +13,14 @@ from services.worker.lane.context import LaneContext
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.opening import OPENINGS_BEFORE_CARE
+from services.worker.lane.outbox import COMMIT_TIMEOUT_S
+from services.worker.lane.request_task import PERMIT_S
 from services.worker.lane.state.machine import State
 from services.worker.tasks.loop_time import loop_time
 
-OVERDUE_S = 15.0  # so much later than its timeout a call ends at the latest
+# So much later than its timeout a call is settled at the latest: its spend and its outcome each
+# wait for a commit under way, the call begins within PERMIT_S, and the outcome is committed.
+OVERDUE_S = PERMIT_S + 3 * COMMIT_TIMEOUT_S
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from answerbus.registry import Registry
+from answerbus.topics import LEDGER
 from services.worker.core.attempt.reply import Reply, Throttled, TimedOut, Unavailable
 from services.worker.core.limits.reachability import Reachability
 from services.worker.core.request.lane_request import LaneRequest
@@ -159,13 +160,42 @@ async def test_a_call_beyond_its_timeout_is_named() -> None:
     ((lane_request, spend),) = calls.items()
     calls.spent(lane_request, spend)
     calls.began(spend, timeout_s=1)
-    await asyncio.sleep(20)
+    await asyncio.sleep(40)
 
     assert watch.verdict().stuck == {
-        0: "a call to profile default goes on for 20 s, its limit is 1"
+        0: "a call to profile default goes on for 40 s, its limit is 1"
     }
     watch.stop()
     await stage.worker.crash()
+
+
+@on_virtual_time
+async def test_a_call_whose_commits_are_slow_is_not_taken_for_one_beyond_its_timeout() -> None:
+    """Each commit ends within its limit, as where a broker is frozen and another takes over."""
+    stage = Stage(called(answered(), 4.0), timeout_s=5)
+    await stage.worker.open()
+    watch = Watch(stage)
+    await asyncio.sleep(60)
+    ledger = stage.broker.log(LEDGER)
+
+    async def hang(lasts_s: float) -> None:
+        """The commit that is under way, or comes next."""
+        stage.broker.hangs = True
+        for _ in range(round(lasts_s * 10)):
+            await asyncio.sleep(0.1)
+            assert watch.verdict().stuck == {}
+        end = ledger.end
+        stage.broker.hangs = False
+        await until(lambda: ledger.end > end)
+
+    stage.publish("r-1", policy={"ordering": "none"})
+    await hang(4.0)  # the spend
+    await asyncio.sleep(3.5)
+    stage.publish("r-2", policy={"ordering": "none"})
+    await hang(9.0)  # the spend of another, while the call ends
+    await hang(9.0)  # the outcome
+    await stage.end()
+    watch.stop()
 
 
 @on_virtual_time
