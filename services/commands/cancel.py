@@ -53,7 +53,7 @@ def cancel(
     cancelled as soon as one does: exit code 0.
     """
     settings, who = from_environment(config).kafka, operator(by)
-    if request is None and workflow is None:
+    if request is None and not workflow:
         raise typer.BadParameter("Name a request, or a workflow with --workflow.")
     found = workflow or _the_one(request or "", bus_of(settings))
     if not yes:

@@ -35,6 +35,7 @@ from services.settings.settings import (
 )
 from services.text.counted import count_text
 from services.text.escaping import json_lines, plain
+from services.tools.mcp_command import check_name
 
 _DAY_MS = 86_400_000
 
@@ -102,6 +103,8 @@ def apply(
     config: Config = None,
 ) -> None:
     """Create missing topics and correct settings that differ; repeating it does no harm."""
+    for name in toolset or ():
+        check_name(name.partition(".")[0])
     whole = from_environment(config)
     settings, agents = whole.kafka, [*whole.agents.values(), *installed_agents().values()]
     tools = [*(tool for agent in agents for tool in agent.tools), *(toolset or ())]

@@ -174,6 +174,8 @@ def test_a_wrong_setting_is_one_line_and_code_3(tmp_path: Path) -> None:
         ("replay", "groups", "--by", "colour"),
         ("replay", "dismiss", "--yes"),
         ("topics", "delete"),
+        ("topics", "apply", "--toolset", "Orders.get_order"),
+        ("cancel", "--workflow", "", "--yes", "--reason", "wrong"),
         ("workflow", "order-\udcfc"),  # as Python reads the byte FC, Latin-1 for an umlaut
         ("cancel", "r-1", "--workflow", "order-1", "--yes", "--reason", "f\udcfcr"),
         ("replay", "list", "--id", "\udcfc"),
