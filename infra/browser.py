@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from infra.cache import cache_folder, file_lock
 from infra.setup_error import SetupError
 
 OWN = "CHROMIUM"
@@ -21,7 +22,10 @@ def chromium() -> Path:
         if not Path(own).is_file():
             raise SetupError(f"{OWN}={own} is no file: unset it to look for another browser.")
         return Path(own)
-    return _found() or _installed()
+    if path := _found():
+        return path
+    with file_lock(cache_folder() / "chromium.lock"):  # of two installers at once, apt refuses one
+        return _found() or _installed()
 
 
 def _found() -> Path | None:
