@@ -89,9 +89,9 @@ class Why:
 
 
 def why_of(dead_letter: DeadLetterSummary) -> Why:
-    """Of the last failure where trying ended, else of the cause itself.
+    """The last failure if that ended the attempts, else the cause of the dead letter itself.
 
-    Where a label's budget is used up, that is why, also after a failure: the request's own is not.
+    A budget of a label that is used up comes before any failure, since the request's own is not.
     """
     cause = dead_letter.cause
     if cause.budget is not None:

@@ -1,4 +1,4 @@
-"""What an opening makes of calls that are left over: charged, given back, and who is a suspect."""
+"""Calls left over at an opening are charged or given back, and suspects are found among them."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
